@@ -1,0 +1,34 @@
+# `make test` and `make tune` are the two commands. Both first install into .venv, again only when a pin or a dependency changed.
+
+PYTHON ?= $(shell for candidate in python3.11 python3.12 python3.13 python3; do \
+	"$$candidate" -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$candidate" && break; done)
+INSTALL = .venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
+
+.PHONY: test test-quick tune clean
+.DELETE_ON_ERROR:
+
+test: .venv/installed
+	.venv/bin/python -m pytest $(PYTEST_FLAGS)
+
+test-quick: .venv/installed
+	.venv/bin/python -m pytest -m 'not slow' $(PYTEST_FLAGS)
+
+tune: .venv/installed
+	.venv/bin/bandsmith tune --iterations 1024 --participations 4 --epsilon 4 --delta 1e-5 $(TUNE_FLAGS)
+
+# `make benchmark-NAME` runs benchmarks/NAME.py, with the peers it is compared to installed.
+benchmark-%: .venv/installed-benchmark
+	.venv/bin/python -m benchmarks.$*
+
+clean:
+	rm -rf .venv
+
+.venv/installed: constraints.txt pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Expected Python >= 3.11 with ensurepip on PATH; name one with PYTHON=/path/to/python." >&2; exit 1; }
+	$(PYTHON) -m venv --clear .venv
+	$(INSTALL) '.[test]'
+	@touch $@
+
+.venv/installed-benchmark: .venv/installed
+	$(INSTALL) '.[test,benchmark]'
+	@touch $@
