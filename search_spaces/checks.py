@@ -17,7 +17,10 @@ def _expect(condition: bool, name: str, value: object, allowed: str) -> None:
 
 def _number(name: str, value: object, allowed: str) -> float:
     _expect(isinstance(value, numbers.Real) and not isinstance(value, bool), name, value, allowed)
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
     _expect(math.isfinite(number), name, value, allowed)
     return number
 
@@ -57,15 +60,25 @@ def between(low: float, high: float, **argument: object) -> float:
     return number
 
 
+def within(low: float, high: float, **argument: object) -> float:
+    """A finite number with `low` <= number <= `high`."""
+    ((name, value),) = argument.items()
+    allowed = f"a number in [{low:.6g}, {high:.6g}]"
+    number = _number(name, value, allowed)
+    _expect(low <= number <= high, name, value, allowed)
+    return number
+
+
 def one_of(choices: Collection[str], **argument: object) -> str:
     """One of the given words."""
     ((name, value),) = argument.items()
-    _expect(value in choices, name, value, "one of " + ", ".join(choices))
+    _expect(isinstance(value, str) and value in choices, name, value, "one of " + ", ".join(choices))
     return str(value)
 
 
 def coefficients(values: Iterable[object], *, name: str = "coefficients") -> tuple[float, ...]:
     """A non-empty sequence of finite numbers >= 0 whose first entry is > 0 (so that C is invertible)."""
+    _expect(isinstance(values, Iterable) and not isinstance(values, str), name, values, "a sequence of numbers")
     numbers_ = tuple(_number(f"{name}[{i}]", value, "a finite number >= 0") for i, value in enumerate(values))
     _expect(len(numbers_) > 0, name, numbers_, "a non-empty sequence of numbers")
     for i, value in enumerate(numbers_):

@@ -45,7 +45,10 @@ class Mechanism:
 
     @functools.cached_property
     def sensitivity(self) -> float:
-        """√(max participations) · ‖c‖: the largest ‖Cx‖ over all schedules (participations do not overlap)."""
+        """√(max participations) · ‖c‖: no schedule has a larger ‖Cx‖, as participations do not overlap.
+
+        It is attained unless all schedules with that many participations have windows cut off at T.
+        """
         return math.sqrt(self.scheme.max_participations) * self.strategy.column_norm
 
     @property

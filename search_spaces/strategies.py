@@ -10,9 +10,15 @@ import math
 
 import numpy as np
 import scipy.signal
-from scipy.special import binom
 
 from search_spaces import checks
+from search_spaces.errors import InputError, NumericalError
+
+NORM_RANGE = (1e-100, 1e100)
+"""Allowed ‖c‖₂: inside it no square of a coefficient that matters under- or overflows."""
+
+LARGEST_GAIN = 1e140
+"""Largest entry of C⁻¹ that is accepted: its square, summed over all steps, still is a finite float64."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -26,7 +32,8 @@ class ToeplitzStrategy:
       r: the parameter of the harmonic family, else None.
 
     Raises:
-      InputError: T < 1, more than T coefficients, or a coefficient that is negative or not finite.
+      InputError: T < 1, more than T coefficients, a coefficient that is negative or not finite, or ‖c‖₂ outside `NORM_RANGE`.
+      NumericalError: (on use of the inverse) C⁻¹ grows beyond what float64 can square and sum.
     """
 
     iterations: int
@@ -38,6 +45,8 @@ class ToeplitzStrategy:
         object.__setattr__(self, "iterations", checks.integer(iterations=self.iterations))
         object.__setattr__(self, "coefficients", checks.coefficients(self.coefficients))
         checks.integer(at_most=self.iterations, bandwidth=self.bandwidth)
+        if not NORM_RANGE[0] <= self.column_norm <= NORM_RANGE[1]:
+            raise InputError(f"Expected the norm {self.column_norm:.6g} of coefficients to be in [{NORM_RANGE[0]:g}, {NORM_RANGE[1]:g}].")
 
     @property
     def bandwidth(self) -> int:
@@ -47,30 +56,31 @@ class ToeplitzStrategy:
     @functools.cached_property
     def column_norm(self) -> float:
         """‖c‖₂, the largest column norm of C."""
-        return math.sqrt(math.fsum(c * c for c in self.coefficients))
+        return math.hypot(*self.coefficients)
 
     @functools.cached_property
     def window_energies(self) -> np.ndarray:
         """(T,) float64: ½‖C e_t‖² = ½‖c_{0:min(b, T−t)}‖² for every t; windows that run past T are truncated."""
         energies = 0.5 * np.cumsum(np.square(self.coefficients))
-        return energies[np.minimum(self.bandwidth, self.iterations - np.arange(self.iterations)) - 1]
+        return _frozen(energies[np.minimum(self.bandwidth, self.iterations - np.arange(self.iterations)) - 1])
 
     @functools.cached_property
     def inverse_coefficients(self) -> np.ndarray:
         """(T,) float64: the first column of C⁻¹ (Toeplitz as well), by back substitution."""
         impulse = np.zeros(self.iterations)
         impulse[0] = 1.0
-        return scipy.signal.lfilter([1.0], self.coefficients, impulse)
+        inverse = scipy.signal.lfilter([1.0], self.coefficients, impulse)
+        return _frozen(self._bounded(inverse))
 
     @functools.cached_property
     def prefix_noise(self) -> np.ndarray:
         """(T,) float64: h = cumsum of the first column of C⁻¹, the noise gain of the prefix sums."""
-        return np.cumsum(self.inverse_coefficients)
+        return _frozen(self._bounded(np.cumsum(self.inverse_coefficients)))
 
     @functools.cached_property
     def participation_direction(self) -> np.ndarray:
         """(T,) float64: v = C^{−T}1, for which ⟨C e_t, v⟩ = 1 at every t; v_t = h_{T−1−t} (math/certificates.md, the Gaussian factor)."""
-        return self.prefix_noise[::-1].copy()
+        return _frozen(self.prefix_noise[::-1].copy())
 
     @functools.cached_property
     def kappa(self) -> float:
@@ -85,23 +95,51 @@ class ToeplitzStrategy:
         return matrix
 
     def apply(self, x: np.ndarray) -> np.ndarray:
-        """C x along the last axis of x, shape (..., T) -> (..., T)."""
+        """C x along the last axis of x, shape (..., T) -> (..., T).
+
+        Raises:
+          InputError: the last axis is not T long; C has no row beyond the horizon.
+        """
+        if np.shape(x)[-1:] != (self.iterations,):
+            raise InputError(f"Expected the last axis of shape={np.shape(x)} to be the {self.iterations} iterations of the strategy.")
         return scipy.signal.lfilter(self.coefficients, [1.0], x, axis=-1)
 
     def apply_transpose(self, y: np.ndarray) -> np.ndarray:
-        """Cᵀ y along the last axis of y, shape (..., T) -> (..., T)."""
+        """Cᵀ y along the last axis of y, shape (..., T) -> (..., T); raises as `apply` does."""
         return self.apply(y[..., ::-1])[..., ::-1]
 
-    def total_squared_error(self, *, sigma: float) -> float:
-        """TSE = σ² Σ_j (T−j) h_j²: expected total squared error of all T prefix sums."""
-        sigma = checks.positive(sigma=sigma)
+    @functools.cached_property
+    def unit_error(self) -> float:
+        """Σ_j (T−j) h_j²: the total squared error of all T prefix sums at σ = 1."""
         remaining = self.iterations - np.arange(self.iterations)
-        return sigma**2 * float(remaining @ np.square(self.prefix_noise))
+        return float(remaining @ np.square(self.prefix_noise))
+
+    def total_squared_error(self, *, sigma: float) -> float:
+        """TSE = σ² Σ_j (T−j) h_j²: expected total squared error of all T prefix sums.
+
+        Raises:
+          NumericalError: it is too large for a float64.
+        """
+        sigma = checks.positive(sigma=sigma)
+        return _finite(sigma * sigma * self.unit_error, "total squared error")
 
     def rmse(self, *, sigma: float, participations: int) -> float:
-        """RMSE = (1/K) √(TSE/T), the number bandsmith minimises (clip norm 1)."""
+        """RMSE = (1/K) √(TSE/T), the number bandsmith minimises (clip norm 1).
+
+        Raises:
+          NumericalError: it is too large for a float64.
+        """
+        sigma = checks.positive(sigma=sigma)
         participations = checks.integer(participations=participations)
-        return math.sqrt(self.total_squared_error(sigma=sigma) / self.iterations) / participations
+        return _finite(sigma * (math.sqrt(self.unit_error / self.iterations) / participations), "RMSE")
+
+    def _bounded(self, gains: np.ndarray) -> np.ndarray:
+        if not np.all(np.abs(gains) <= LARGEST_GAIN):
+            raise NumericalError(
+                f"The inverse of the strategy grows beyond {LARGEST_GAIN:g} within iterations={self.iterations}; "
+                "its coefficients are too far from a stable filter (non-increasing coefficients are always stable)."
+            )
+        return gains
 
 
 def harmonic_range(bandwidth: int) -> tuple[float, float]:
@@ -124,7 +162,9 @@ def harmonic(*, iterations: int, bandwidth: int, r: float) -> ToeplitzStrategy:
 def banded_square_root(*, iterations: int, bandwidth: int) -> ToeplitzStrategy:
     """The first b coefficients of (1−x)^{−1/2}, that is (−1)^i C(−1/2, i), scaled to ‖c‖₂ = 1."""
     bandwidth = checks.integer(at_most=checks.integer(iterations=iterations), bandwidth=bandwidth)
-    return _normalised(iterations, np.abs(binom(-0.5, np.arange(bandwidth))), family="banded_square_root")
+    lags = np.arange(1, bandwidth)
+    column = np.concatenate([[1.0], np.cumprod((2 * lags - 1) / (2 * lags))])
+    return _normalised(iterations, column, family="banded_square_root")
 
 
 def identity(*, iterations: int) -> ToeplitzStrategy:
@@ -134,3 +174,14 @@ def identity(*, iterations: int) -> ToeplitzStrategy:
 
 def _normalised(iterations: int, column: np.ndarray, **origin: object) -> ToeplitzStrategy:
     return ToeplitzStrategy(iterations=iterations, coefficients=tuple((column / np.linalg.norm(column)).tolist()), **origin)
+
+
+def _frozen(values: np.ndarray) -> np.ndarray:
+    values.setflags(write=False)
+    return values
+
+
+def _finite(value: float, what: str) -> float:
+    if not math.isfinite(value):
+        raise NumericalError(f"The {what} {value} is too large for a 64-bit number.")
+    return value

@@ -101,11 +101,16 @@ class BatchScheme(abc.ABC):
             raise UnsupportedError(f"Expected bandwidth={self.bandwidth} to be 1, the only bandwidth {self.name} separates.")
 
 
+KEYS_AT_ONCE = 1 << 22
+"""Random keys held at once (32 MiB); the stream of random numbers, and so the result, does not depend on it."""
+
+
 def uniform_subsets(rng: np.random.Generator, size: int, population: int, k: int) -> np.ndarray:
     """(size, k) int64: uniform k-subsets of {0..population−1}, each row ascending."""
     if k * k > population:
-        keys = rng.random((size, population))
-        return np.sort(np.argpartition(keys, k - 1, axis=1)[:, :k], axis=1)
+        rows = max(1, KEYS_AT_ONCE // population)
+        blocks = [_smallest_keys(rng, min(rows, size - start), population, k) for start in range(0, size, rows)]
+        return np.concatenate(blocks) if blocks else np.empty((0, k), dtype=np.int64)
     chosen = np.empty((size, 0), dtype=np.int64)
     for taken in range(k):
         # A uniform rank among the values not taken yet; stepping over the taken ones in ascending order turns it into the value itself.
@@ -116,13 +121,19 @@ def uniform_subsets(rng: np.random.Generator, size: int, population: int, k: int
     return chosen
 
 
+def _smallest_keys(rng: np.random.Generator, size: int, population: int, k: int) -> np.ndarray:
+    keys = rng.random((size, population))
+    return np.sort(np.argpartition(keys, k - 1, axis=1)[:, :k], axis=1)
+
+
 def geometric_arrivals(rng: np.random.Generator, size: int, horizon: int, probability: float, gap: int) -> np.ndarray:
     """(size, ⌈horizon/gap⌉) int64: arrivals of a process that fires with `probability` at each free step and then rests gap−1 steps.
 
     Rows are ascending; places after the horizon hold `horizon`.
     """
-    waits = rng.geometric(probability, size=(size, -(-horizon // gap))).astype(np.int64)
-    # A wait beyond the horizon ends the row either way; the cap keeps the running sum from overflowing.
-    waits = np.minimum(waits, horizon + 1)
-    arrivals = np.cumsum(waits, axis=1) - 1 + (gap - 1) * np.arange(waits.shape[1])
-    return np.minimum(arrivals, horizon)
+    arrivals = rng.geometric(probability, size=(size, -(-horizon // gap))).astype(np.int64, copy=False)
+    # A wait beyond the horizon ends the row either way; the cap keeps the running sum from overflowing. All in place: rows can be T long.
+    np.minimum(arrivals, horizon + 1, out=arrivals)
+    np.cumsum(arrivals, axis=1, out=arrivals)
+    arrivals += (gap - 1) * np.arange(arrivals.shape[1]) - 1
+    return np.minimum(arrivals, horizon, out=arrivals)

@@ -1,4 +1,4 @@
-"""Schemes in which every example takes part K times in expectation."""
+"""Schemes in which an example takes part K times on average, with no fixed number."""
 
 import numpy as np
 
@@ -63,7 +63,11 @@ class CyclicPoisson(_PoissonScheme):
 
 
 class MinSepPoisson(_PoissonScheme):
-    """b-min-sep Poisson: as Poisson, but an example rests b−1 steps after taking part; p = 1/(T/K − b + 1) gives K in expectation."""
+    """b-min-sep Poisson: as Poisson, but an example rests b−1 steps after taking part.
+
+    p = 1/(T/K − b + 1) makes K/T the long-run frequency. No example rests at step 0, so over T steps the expectation is K or a little more
+    (4.12 at T=1024, K=4, b=128); `marginals` has the exact frequencies.
+    """
 
     name = "min_sep_poisson"
 
