@@ -1,0 +1,1 @@
+"""Monte Carlo accounting: sampled log likelihood ratios, the pilot estimate, and histograms for plain sampling (JAX, float64)."""

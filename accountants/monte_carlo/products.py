@@ -1,0 +1,184 @@
+"""The inner products that a likelihood ratio depends on, simulated: signal (from the participations) and noise (from z), apart.
+
+For y = θ·Cx + σz the products u = θ·signal + σ·noise serve every θ and σ from the same random numbers. For schemes with exactly
+K participations the component of y along v̂ = κC^{−T}1 is taken out (math/certificates.md, "The Gaussian factor"), so that the
+products are those of y_⊥ and the exact Gaussian factor with μ = ξ = Kκ/σ is treated in closed form elsewhere.
+
+Two models: all T window products ⟨C e_t, y⟩ (any scheme), and for balls-in-bins the T/K bin products ⟨m_i, y⟩ from their Gram matrix.
+"""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from accountants.monte_carlo import ladder
+from search_spaces.errors import NumericalError
+from search_spaces.recurrences import Recurrence
+from search_spaces.schemes import BallsInBins, BatchScheme
+from search_spaces.strategies import ToeplitzStrategy
+
+_FEW_PARTICIPATIONS = 16
+_FAR = 1 << 28
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class ProductModel:
+    """What is needed to simulate products and to sweep them, with shapes padded to the ladder.
+
+    Attributes:
+      scheme, strategy: what is modelled.
+      recurrence: the likelihood-ratio recurrence over the products.
+      energies: (M,) float64, ½ of the squared norm that belongs to each term.
+      removed: K²κ², the squared norm taken out with the Gaussian factor, or 0 where participations are not fixed.
+      tables: arrays that `products` needs.
+    """
+
+    scheme: BatchScheme
+    strategy: ToeplitzStrategy
+    recurrence: Recurrence
+    energies: np.ndarray
+    removed: float
+    tables: dict[str, np.ndarray]
+
+    @property
+    def bins(self) -> bool:
+        """Whether the terms are balls-in-bins' bins rather than windows."""
+        return "factor" in self.tables
+
+    @property
+    def padded_terms(self) -> int:
+        """M rounded up to the ladder."""
+        return ladder.padded_size(self.recurrence.terms)
+
+    @property
+    def block_size(self) -> int:
+        """Samples in one block of the random streams."""
+        return ladder.block_size(self.recurrence.terms)
+
+
+@functools.lru_cache(maxsize=64)
+def product_model(scheme: BatchScheme, strategy: ToeplitzStrategy) -> ProductModel:
+    """The model of a scheme with a strategy (bin products for balls-in-bins, window products otherwise)."""
+    removed = (scheme.participations * strategy.kappa) ** 2 if scheme.fixed_participations else 0.0
+    if isinstance(scheme, BallsInBins):
+        return _bin_model(scheme, strategy, removed)
+    return ProductModel(
+        scheme=scheme, strategy=strategy, recurrence=scheme.recurrence(), energies=strategy.window_energies,
+        removed=removed, tables=_window_tables(scheme, strategy),
+    )
+
+
+def _window_tables(scheme: BatchScheme, strategy: ToeplitzStrategy) -> dict[str, np.ndarray]:
+    bandwidth, padded = strategy.bandwidth, ladder.padded_bandwidth(strategy.bandwidth)
+    c = np.zeros(2 * padded)
+    c[:bandwidth] = strategy.coefficients
+    # Row i of `correlate` holds c shifted right by i: a block of window products is `correlate` times two blocks of z.
+    lags = np.arange(2 * padded)[None, :] - np.arange(padded)[:, None]
+    correlate = np.where(lags >= 0, c[np.maximum(lags, 0)], 0.0)
+    # overlap[d, j] = Σ_{i<=j} c_{i+d} c_i: the Gram entry at lag d when j+1 coordinates are left; row `padded` is the zero of far lags.
+    overlap = np.zeros((padded + 1, padded))
+    for lag in range(bandwidth):
+        overlap[lag] = np.cumsum(c[lag : lag + padded] * c[:padded])
+    direction = np.zeros(ladder.padded_size(strategy.iterations))
+    if scheme.fixed_participations:
+        direction[: strategy.iterations] = strategy.kappa * strategy.participation_direction
+    kappa = strategy.kappa if scheme.fixed_participations else 0.0
+    return {"correlate": correlate, "overlap": overlap, "direction": direction, "kappa": np.float64(kappa)}
+
+
+def _bin_model(scheme: BallsInBins, strategy: ToeplitzStrategy, removed: float) -> ProductModel:
+    bins = scheme.separation
+    x = np.tile(np.eye(bins), scheme.participations)
+    means = strategy.apply(x)
+    gram = means @ means.T
+    residual = gram - removed
+    values, vectors = np.linalg.eigh(residual)
+    if values[0] < -1e-9 * gram.trace():
+        raise NumericalError(f"The residual Gram matrix of balls_in_bins has the negative eigenvalue {values[0]:.3g}.")
+    factor = vectors * np.sqrt(np.maximum(values, 0.0))
+    padded = ladder.padded_size(bins)
+    pad = (0, padded - bins)
+    return ProductModel(
+        scheme=scheme, strategy=strategy, energies=0.5 * np.diag(gram), removed=removed,
+        recurrence=Recurrence(fire_probability=np.ones((1, bins)), after_fire=bins, after_skip=bins, starts=bins, counted=False),
+        tables={"factor": np.pad(factor, (pad, pad)), "residual": np.pad(residual, (pad, pad))},
+    )
+
+
+def simulate_products(
+    key: jax.Array, positions: jax.Array, tables: dict[str, jax.Array], iterations: jax.Array, participations: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    """Signal and noise of one block; traceable, shapes depend on the padded sizes only.
+
+    Args:
+      key: threefry key of the block's normals.
+      positions: (samples, replicas, columns) int32 participations, ascending along the last axis, unused places hold T.
+        The signal is the sum over replicas (one replica is an ordinary participation vector).
+      tables: the model's arrays.
+      iterations: T, traced.
+      participations: K, traced.
+
+    Returns:
+      signal, noise: (padded M, samples) float64. Signal is (CᵀCx)_t − Kκ² (bins: a column of the residual Gram matrix), noise is
+      distributed as (Cᵀz)_t − κ⟨z, v̂⟩ (bins: N(0, residual Gram)); nothing is subtracted where participations are not fixed.
+      Entries beyond M are meaningless and never used.
+    """
+    if "factor" in tables:
+        return _bin_products(key, positions, tables)
+    return _window_products(key, positions, tables, iterations, participations)
+
+
+def _window_products(key, positions, tables, iterations, participations):
+    samples, replicas, _ = positions.shape
+    direction, kappa = tables["direction"], tables["kappa"]
+    steps = jnp.arange(direction.shape[0], dtype=jnp.int32)[:, None]
+    z = jax.random.normal(key, (direction.shape[0], samples), jnp.float64) * (steps < iterations)
+    noise = _correlate(z, tables["correlate"]) - kappa * (direction @ z)
+    signal = sum(_overlaps(positions[:, replica], tables["overlap"], steps, iterations) for replica in range(replicas))
+    return signal - replicas * participations * kappa**2, noise
+
+
+def _correlate(z: jax.Array, correlate: jax.Array) -> jax.Array:
+    """Cᵀz by blocks of one padded bandwidth: each block of products is one matrix times the two blocks of z it reaches."""
+    terms, samples = z.shape
+    block = correlate.shape[0]
+    blocks = -(-terms // block)
+    z = jnp.pad(z, ((0, (blocks + 1) * block - terms), (0, 0)))
+    product = lambda i: correlate @ jax.lax.dynamic_slice_in_dim(z, i * block, 2 * block, 0)
+    return jax.lax.map(product, jnp.arange(blocks)).reshape(-1, samples)[:terms]
+
+
+def _overlaps(positions: jax.Array, overlap: jax.Array, steps: jax.Array, iterations: jax.Array) -> jax.Array:
+    """(CᵀCx)_t, (padded T, samples): as windows of one example do not overlap, only the last and the next participation reach step t."""
+    last, following = _neighbours(positions, steps)
+    far, longest = overlap.shape[0] - 1, overlap.shape[1] - 1
+    before = overlap[jnp.minimum(steps - last, far), jnp.clip(iterations - 1 - steps, 0, longest)]
+    after = overlap[jnp.minimum(following - steps, far), jnp.clip(iterations - 1 - following, 0, longest)]
+    return before + jnp.where(following < iterations, after, 0.0)
+
+
+def _neighbours(positions: jax.Array, steps: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The last participation <= t and the first one > t (far away if there is none), each (padded T, samples) int32."""
+    samples, columns = positions.shape
+    shape = (steps.shape[0], samples)
+    if columns <= _FEW_PARTICIPATIONS:
+        last, following = jnp.full(shape, -_FAR, jnp.int32), jnp.full(shape, _FAR, jnp.int32)
+        for column in range(columns):
+            s = positions[None, :, column]
+            last = jnp.maximum(last, jnp.where(s <= steps, s, -_FAR))
+            following = jnp.minimum(following, jnp.where(s > steps, s, _FAR))
+        return last, following
+    marks = jnp.zeros(shape, bool).at[positions.T, jnp.arange(samples)[None]].set(True, mode="drop")
+    last = jax.lax.cummax(jnp.where(marks, steps, -_FAR), axis=0)
+    following = jax.lax.cummin(jnp.where(marks, steps, _FAR), axis=0, reverse=True)
+    return last, jnp.concatenate([following[1:], jnp.full((1, samples), _FAR, jnp.int32)])
+
+
+def _bin_products(key, positions, tables):
+    samples, replicas, _ = positions.shape
+    factor, residual = tables["factor"], tables["residual"]
+    noise = factor @ jax.random.normal(key, (factor.shape[1], samples), jnp.float64)
+    return sum(residual[:, positions[:, replica, 0]] for replica in range(replicas)), noise
