@@ -1,0 +1,22 @@
+"""Every tolerance of the tests, with its reason; one heading per group of tests."""
+
+# --- tests/search_spaces and tests/contracts/scheme_contract.py ---
+
+ENUMERATION = 1e-12
+"""Sums over a few thousand schedules in float64 against the same number from a recurrence: 10³ additions of relative error 2⁻⁵³, with room."""
+
+RECURRENCE = 4e-15
+"""Recurrence against the average over all schedules of products of the same ℓ_t: at most about 30 roundings of 2⁻⁵³ in sequence."""
+
+LINEAR_ALGEBRA = 1e-10
+"""Filters and sums against dense inverses of matrices of condition number up to about 10³ at T = 40."""
+
+ROUND_TRIP = 1e-12
+"""r → position → r, relative to 1/b, the scale of r: two roundings each of exp, log and a division."""
+
+STANDARD_DEVIATIONS = 5.0
+"""Largest deviation of an empirical frequency from its exact value, in standard deviations; exceeded by a correct sampler with probability 6e-7
+per comparison, so below 1 % over the whole suite. Seeds are fixed: a change of the sampler's random numbers, not a rerun, redraws it."""
+
+CHI_SQUARED_P = 1e-6
+"""Smallest accepted p-value of a chi-squared test of a sampler; a correct sampler falls below it with this probability per test."""
