@@ -1,0 +1,1 @@
+"""One module per command; each imports what it calls inside the command, so that `bandsmith --help` stays instant."""

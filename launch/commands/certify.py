@@ -1,0 +1,40 @@
+"""`bandsmith certify`: a certificate for a given scheme and strategy, written as a strategy file."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from launch import options
+
+
+def certify(
+    *,
+    scheme: options.Scheme,
+    iterations: options.Iterations,
+    participations: options.Participations,
+    epsilon: options.Epsilon,
+    delta: options.Delta,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The strategy file to write; must not exist.")],
+    bandwidth: options.Bandwidth = None,
+    r: options.R = None,
+    coefficients: options.Coefficients = None,
+    certificate: options.Certificate = "tail-sum",
+    seed: options.Seed = 0,
+    workers: options.Workers = None,
+    json: options.AsJson = False,
+) -> None:
+    """Find and certify σ for a scheme and strategy, in both directions, and write the strategy file."""
+    from engine import certification
+    from launch import inputs, output
+
+    strategy = inputs.make_strategy(iterations=iterations, bandwidth=bandwidth, r=r, coefficients=coefficients)
+    with output.progress() as progress:
+        result = certification.certify(
+            scheme=inputs.make_scheme(strategy, name=scheme, participations=participations), strategy=strategy, epsilon=epsilon,
+            delta=delta, certificate=certificate, seed=seed, workers=workers, out=out, progress=progress,
+        )
+    if json:
+        output.print_json(result.to_dict())
+    else:
+        output.print_winner(result)

@@ -1,0 +1,35 @@
+"""`bandsmith compare`: the best that each batch selection scheme can do at one problem."""
+
+from launch import options
+
+
+def compare(
+    *,
+    iterations: options.Iterations,
+    participations: options.Participations,
+    epsilon: options.Epsilon,
+    delta: options.Delta,
+    schemes: options.Schemes = None,
+    bandwidths: options.Bandwidths = None,
+    samples: options.Samples = None,
+    seed: options.Seed = 0,
+    workers: options.Workers = None,
+    json: options.AsJson = False,
+) -> None:
+    """Compare the schemes at one problem: for each, the bandwidth and r with the smallest RMSE, and the σ they need."""
+    import dataclasses
+
+    from engine.compare import compare as compare_schemes
+    from launch import inputs, output
+    from search_spaces.problem import Problem
+
+    problem = Problem(iterations=iterations, participations=participations, epsilon=epsilon, delta=delta)
+    with output.progress() as progress:
+        rows = compare_schemes(
+            problem, schemes=inputs.names(schemes), bandwidths=inputs.integers(bandwidths, name="bandwidths"),
+            samples=samples, seed=seed, workers=workers, progress=progress,
+        )
+    if json:
+        output.print_json({"rows": [dataclasses.asdict(row) for row in rows]})
+    else:
+        output.print_comparison(rows)

@@ -1,0 +1,61 @@
+"""`bandsmith tune`: search, certify and write the best strategy for a problem."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from launch import options
+
+
+def tune(
+    *,
+    epsilon: options.Epsilon,
+    delta: options.Delta,
+    iterations: Annotated[int | None, options.integer_option("T, the number of optimiser steps; with --participations.")] = None,
+    participations: Annotated[int | None, options.integer_option("K, how often one example takes part; with --iterations.")] = None,
+    dataset_size: Annotated[
+        int | None, options.integer_option("Examples in the dataset; with --batch-size and --epochs, in place of T and K.")
+    ] = None,
+    batch_size: Annotated[
+        int | None, options.integer_option("Examples in an expected batch, over all devices and accumulation steps together.")
+    ] = None,
+    epochs: Annotated[int | None, options.integer_option("Passes over the dataset, which is K.")] = None,
+    schemes: options.Schemes = None,
+    bandwidths: options.Bandwidths = None,
+    trials: Annotated[int, options.integer_option("Configurations (scheme, b, r) to try.")] = 60,
+    certificate: options.Certificate = "tail-sum",
+    seed: options.Seed = 0,
+    workers: options.Workers = None,
+    gpus_per_trial: Annotated[float, options.number_option("GPU share of each trial; 0 runs on CPUs.")] = 0.0,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder to write; must not exist.", show_default="runs/ with a time stamp")
+    ] = None,
+    resume: Annotated[Path | None, typer.Option(metavar="DIR", help="Continue the interrupted run in this folder.")] = None,
+    storage: Annotated[
+        str | None, typer.Option(metavar="URL", help="Optuna storage of the study.", show_default="SQLite in the run's folder")
+    ] = None,
+    address: Annotated[
+        str | None, typer.Option(help="Address of a Ray cluster.", show_default="start one on this machine")
+    ] = None,
+    json: options.AsJson = False,
+) -> None:
+    """Search all schemes, bandwidths and r jointly, certify the best in both directions, and write strategy.json."""
+    from engine import tune as engine_tune
+    from launch import inputs, output
+
+    problem = inputs.make_problem(
+        iterations=iterations, participations=participations, dataset_size=dataset_size, batch_size=batch_size, epochs=epochs,
+        epsilon=epsilon, delta=delta,
+    )
+    settings = engine_tune.TuneSettings(
+        problem=problem, schemes=inputs.names(schemes), bandwidths=inputs.integers(bandwidths, name="bandwidths"), trials=trials,
+        certificate=certificate, seed=seed, workers=workers, gpus_per_trial=gpus_per_trial, out=out, resume=resume,
+        storage=storage, address=address,
+    )
+    with output.progress() as progress:
+        result = engine_tune.tune(settings, progress=progress)
+    if json:
+        output.print_json(result.to_dict())
+    else:
+        output.print_winner(result)

@@ -1,0 +1,126 @@
+"""From options to the values of search_spaces: problems, schemes, strategies, coefficient files and comma-separated lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from search_spaces import checks, schemes
+from search_spaces.errors import InputError
+from search_spaces.problem import Problem
+from search_spaces.schemes import BatchScheme
+
+if TYPE_CHECKING:
+    from search_spaces.strategies import ToeplitzStrategy
+
+
+def names(values: Iterable[str] | None) -> tuple[str, ...] | None:
+    """The words of a repeatable, comma-separated option; None where it was not given.
+
+    Raises:
+      InputError: the option was given but holds no word.
+    """
+    if values is None:
+        return None
+    words = tuple(word.strip() for value in values for word in value.split(",") if word.strip())
+    if not words:
+        raise InputError(f"Expected {list(values)!r} to be a comma-separated list with at least one entry.")
+    return words
+
+
+def integers(values: Iterable[str] | None, *, name: str) -> tuple[int, ...] | None:
+    """As `names`, converted to integers; ranges are checked where the numbers are used.
+
+    Raises:
+      InputError: an entry is not an integer.
+    """
+    words = names(values)
+    if words is None:
+        return None
+    for word in words:
+        if not word.removeprefix("-").isdecimal():
+            raise InputError(f"Expected {name}={word!r} to be an integer.")
+    return tuple(int(word) for word in words)
+
+
+def read_coefficients(path: Path) -> tuple[float, ...]:
+    """The numbers of a text file, one a line; empty lines are skipped.
+
+    Raises:
+      InputError: the file cannot be read, holds no number, or a line is not a finite number >= 0.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"Expected coefficients={str(path)!r} to be a readable text file: {_reason(error)}.") from error
+    numbers = []
+    for position, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            numbers.append(checks.non_negative(line=float(line)))
+        except ValueError:
+            raise InputError(f"Expected {path}, line {position}, {line.strip()!r} to be a finite number >= 0.") from None
+    if not numbers:
+        raise InputError(f"Expected coefficients={str(path)!r} to hold at least one number, one a line.")
+    return tuple(numbers)
+
+
+def make_strategy(*, iterations: int, bandwidth: int | None, r: float | None, coefficients: Path | None) -> ToeplitzStrategy:
+    """The strategy that --bandwidth, --r and --coefficients describe together; with none of them, the identity (DP-SGD).
+
+    Raises:
+      InputError: both or neither of --r and --coefficients where one is needed, or a value out of range.
+    """
+    from search_spaces import strategies
+
+    if coefficients is not None:
+        if r is not None:
+            raise InputError(f"Expected r={r!r} not to be given together with coefficients={str(coefficients)!r}: the file replaces it.")
+        column = read_coefficients(coefficients)
+        if bandwidth is not None and bandwidth != len(column):
+            raise InputError(f"Expected bandwidth={bandwidth} to be the number of coefficients in {str(coefficients)!r}, {len(column)}.")
+        return strategies.ToeplitzStrategy(iterations=iterations, coefficients=column)
+    if r is not None:
+        if bandwidth is None:
+            raise InputError(f"Expected bandwidth to be given with r={r!r}.")
+        return strategies.harmonic(iterations=iterations, bandwidth=bandwidth, r=r)
+    if bandwidth not in (None, 1):
+        raise InputError(f"Expected r or coefficients to be given with bandwidth={bandwidth}.")
+    return strategies.identity(iterations=iterations)
+
+
+def make_scheme(strategy: ToeplitzStrategy, *, name: str, participations: int) -> BatchScheme:
+    """The scheme called `name` whose separation is the strategy's bandwidth.
+
+    Raises:
+      InputError: unknown name, or parameters the scheme does not allow.
+    """
+    return schemes.make_scheme(name, iterations=strategy.iterations, participations=participations, bandwidth=strategy.bandwidth)
+
+
+def make_problem(
+    *, iterations: int | None, participations: int | None, dataset_size: int | None, batch_size: int | None, epochs: int | None,
+    epsilon: float, delta: float,
+) -> Problem:
+    """The problem given either by T and K or by dataset size, batch size and epochs.
+
+    Raises:
+      InputError: not exactly one of the two ways is complete, or a value out of range.
+    """
+    schedule = {"iterations": iterations, "participations": participations}
+    training = {"dataset_size": dataset_size, "batch_size": batch_size, "epochs": epochs}
+    given = [name for name, value in (schedule | training).items() if value is not None]
+    if given == list(schedule):
+        return Problem(**schedule, epsilon=epsilon, delta=delta)
+    if given == list(training):
+        return Problem.from_training(**training, epsilon=epsilon, delta=delta)
+    raise InputError(
+        "Expected either iterations and participations, or dataset_size, batch_size and epochs to be given; "
+        f"got {', '.join(given) or 'none of them'}."
+    )
+
+
+def _reason(error: OSError | UnicodeDecodeError) -> str:
+    return error.strerror or str(error) if isinstance(error, OSError) else "it is not UTF-8"

@@ -1,0 +1,83 @@
+"""What commands print: one JSON document or a table on stdout; progress and logs on stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from accountants.evidence import Evidence
+
+PLAIN_WIDTH = 160
+"""Columns of a table where stdout is not a terminal, so that nothing is cut off in a file or a pipe."""
+
+
+def print_json(document: Mapping[str, object]) -> None:
+    """One JSON document on stdout. Infinity is the string "inf": JSON has no number for it, and no comparison takes a string for small."""
+    print(json.dumps(_finite(document), allow_nan=False, ensure_ascii=False))
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, float) and math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return value
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None = None) -> None:
+    """A table on stdout; numbers come formatted."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*columns, title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for row in rows:
+        table.add_row(*row)
+    Console(file=sys.stdout, width=None if sys.stdout.isatty() else PLAIN_WIDTH, markup=False, highlight=False).print(table)
+
+
+def print_evidence(evidence: Sequence[Evidence]) -> None:
+    """The statements as a table: an estimate is marked as one, with its standard error, and never looks like a guarantee."""
+    print_table(
+        ("accountant", "direction", "kind", "epsilon", "delta", "seconds"),
+        [
+            (
+                e.accountant, e.direction, e.kind + (" (no guarantee)" if e.kind == "estimate" else ""),
+                _number_with_error(e, "epsilon"), _number_with_error(e, "delta"), f"{e.seconds:.2f}",
+            )
+            for e in evidence
+        ],
+    )
+    for e in evidence:
+        if math.isinf(e.epsilon):
+            print(f"{e.accountant}, {e.direction}: epsilon is infinite because {e.details['reason']}")
+
+
+def _number_with_error(evidence: Evidence, quantity: str) -> str:
+    number = f"{getattr(evidence, quantity):.6g}"
+    if evidence.standard_error is not None and evidence.details.get("of", "delta") == quantity:
+        number += f" ± {evidence.standard_error:.1g}"
+    return number
+
+
+@contextlib.contextmanager
+def progress() -> Iterator[Callable[[str, int, int], None]]:
+    """How long work says where it stands, called with (text, done, total): a bar on stderr where that is a terminal, else plain lines."""
+    if not sys.stderr.isatty():
+        yield lambda text, done, total: print(f"[{done}/{total}] {text}", file=sys.stderr, flush=True)
+        return
+
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda text, done, total: bar.update(task, description=text, completed=done, total=total)

@@ -1,0 +1,84 @@
+"""The command itself: help, exit codes, what it imports, and the installed script."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from launch import cli
+from search_spaces.errors import CertificateError, InputError, NumericalError, UnsupportedError
+
+ROOT = Path(cli.__file__).parents[1]
+COMMANDS = ("tune", "compare", "account", "calibrate", "certify", "verify")
+
+
+def test_help_lists_the_commands(bandsmith):
+    outcome = bandsmith("--help")
+    assert outcome.code == 0 and outcome.err == ""
+    assert all(f" {command} " in outcome.out for command in COMMANDS)
+    assert bandsmith("").out == outcome.out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_is_explained(bandsmith, command):
+    outcome = bandsmith(f"{command} --help")
+    assert outcome.code == 0 and outcome.err == ""
+    parameters = [p for p in typer.main.get_command(cli.app).commands[command].params if p.name != "help"]
+    assert parameters and all(p.help for p in parameters)
+
+
+@pytest.mark.parametrize("command", ["--help", "account --help", "tune --help", "nonsense", "account --sigma x"])
+def test_heavy_packages_are_not_imported_before_they_are_needed(command):
+    heavy = ("jax", "ray", "optuna", "scipy", "pandas", "matplotlib", "dp_accounting", "PLD_accounting")
+    source = f"import sys; from launch.cli import main; main({command.split()!r}); print('HEAVY', *[m for m in {heavy!r} if m in sys.modules])"
+    printed = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True, timeout=60, cwd=ROOT).stdout
+    assert printed.splitlines()[-1] == "HEAVY"
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (InputError("Expected sigma=0 to be > 0."), 2),
+        (UnsupportedError("Expected\n  one\tline."), 2),
+        (NumericalError("lost mass"), 1),
+        (CertificateError("the mean of chunk 3 differs"), 1),
+        (PermissionError(13, "Permission denied", "runs"), 1),
+    ],
+)
+def test_errors_become_one_line_and_a_code(bandsmith, monkeypatch, error, code):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr("launch.inputs.make_strategy", fail)
+    outcome = bandsmith("account --scheme poisson --iterations 4 --participations 1 --sigma 1 --epsilon 1")
+    assert outcome.code == code
+    assert outcome.err == "Error: " + " ".join(str(error).split()) + "\n"
+    assert outcome.out == ""
+
+
+def test_programming_mistakes_keep_their_traceback(bandsmith, monkeypatch):
+    monkeypatch.setattr("launch.inputs.make_strategy", lambda: None)
+    with pytest.raises(TypeError):
+        bandsmith("account --scheme poisson --iterations 4 --participations 1 --sigma 1 --epsilon 1")
+
+
+def test_interrupt_is_quiet(bandsmith, monkeypatch):
+    def interrupt(**_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("launch.inputs.make_strategy", interrupt)
+    outcome = bandsmith("account --scheme poisson --iterations 4 --participations 1 --sigma 1 --epsilon 1")
+    assert outcome.code == 130 and "Traceback" not in outcome.err
+
+
+def test_exit_code_reaches_the_shell(tmp_path):
+    finished = subprocess.run(
+        [sys.executable, "-c", "import sys; from launch.cli import main; sys.exit(main())", *"account --scheme poisson --iterations 0".split(),
+         *"--participations 1 --sigma 1 --epsilon 1".split()],
+        capture_output=True, text=True, cwd=tmp_path, timeout=60, env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    assert finished.returncode == 2
+    assert finished.stdout == "" and finished.stderr.count("\n") == 1 and "iterations=0" in finished.stderr
