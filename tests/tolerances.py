@@ -20,3 +20,12 @@ per comparison, so below 1 % over the whole suite. Seeds are fixed: a change of 
 
 CHI_SQUARED_P = 1e-6
 """Smallest accepted p-value of a chi-squared test of a sampler; a correct sampler falls below it with this probability per test."""
+
+LOG_DENSITIES = 2e-15
+"""log of a sum of densities against log of the recurrence, per unit of the largest exponent ⟨Cx, y⟩/σ²: about ten roundings of 2⁻⁵³ of it."""
+
+SAMPLER_MEMORY_MULTIPLE = 5
+"""Peak memory of a sampler over the size of its result: keys, indices, sorting and the sum with the spread each hold one copy at a time."""
+
+SAMPLER_MEMORY_FIXED = 72 * 2**20
+"""Bytes a sampler may hold whatever the size: 32 MiB of random keys, as much for their permutation, and a little more."""
