@@ -4,7 +4,7 @@ PYTHON ?= $(shell for candidate in python3.11 python3.12 python3.13 python3; do 
 	"$$candidate" -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$candidate" && break; done)
 INSTALL = .venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
-.PHONY: test test-quick tune clean
+.PHONY: test test-quick tune file-map clean
 .DELETE_ON_ERROR:
 
 test: .venv/installed
@@ -19,6 +19,9 @@ tune: .venv/installed
 # `make benchmark-NAME` runs benchmarks/NAME.py, with the peers it is compared to installed.
 benchmark-%: .venv/installed-benchmark
 	.venv/bin/python -m benchmarks.$*
+
+file-map: .venv/installed
+	.venv/bin/python -m tests.file_map
 
 clean:
 	rm -rf .venv
