@@ -238,7 +238,7 @@ def _flat(values: Mapping[str, object]) -> dict[str, object]:
     """{"problem": {"delta": 1}, "schemes": {"poisson": …}} → {"delta": 1, "poisson bandwidths": …, …}."""
     labels = {"problem": "{}", "r": "r {}", "schemes": "{} bandwidths"}
     return {
-        labels.get(part, part + " {}").format(name): value
+        labels.get(part, part + " {}").format(name).strip(): value
         for part, entries in values.items()
         for name, value in (entries.items() if isinstance(entries, Mapping) else [("", entries)])
     }

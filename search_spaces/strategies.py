@@ -102,7 +102,7 @@ class ToeplitzStrategy:
         """
         if np.shape(x)[-1:] != (self.iterations,):
             raise InputError(f"Expected the last axis of shape={np.shape(x)} to be the {self.iterations} iterations of the strategy.")
-        return scipy.signal.lfilter(self.coefficients, [1.0], x, axis=-1)
+        return scipy.signal.lfilter(self.coefficients, [1.0], x, axis=-1) if np.size(x) else np.zeros(np.shape(x))
 
     def apply_transpose(self, y: np.ndarray) -> np.ndarray:
         """Cᵀ y along the last axis of y, shape (..., T) -> (..., T); raises as `apply` does."""

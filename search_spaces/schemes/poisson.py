@@ -1,20 +1,39 @@
 """Schemes in which an example takes part K times on average, with no fixed number."""
 
+import dataclasses
+
 import numpy as np
 
+from search_spaces import checks
 from search_spaces.problem import Problem
 from search_spaces.recurrences import Recurrence
 from search_spaces.schemes.base import BatchScheme, geometric_arrivals
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class _PoissonScheme(BatchScheme):
-    """Independent participation with a constant probability at each free step."""
+    """Independent participation with a constant probability at each free step.
+
+    Attributes:
+      rate_factor: multiplies the participation probability (capped at 1). 1 is the scheme; other values are laws to sample from
+        where examples that take part unusually often matter (importance sampling).
+    """
 
     fixed_participations = False
+
+    rate_factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "rate_factor", checks.positive(rate_factor=self.rate_factor))
 
     @property
     def probability(self) -> float:
         """Participation probability of a free step, in (0, 1]."""
+        return min(1.0, self.rate_factor * self._base_probability)
+
+    @property
+    def _base_probability(self) -> float:
         return self.participations * self.bandwidth / self.iterations
 
     def recurrence(self) -> Recurrence:
@@ -72,7 +91,7 @@ class MinSepPoisson(_PoissonScheme):
     name = "min_sep_poisson"
 
     @property
-    def probability(self) -> float:
+    def _base_probability(self) -> float:
         return 1.0 / (self.iterations / self.participations - self.bandwidth + 1)
 
     def recurrence(self) -> Recurrence:
