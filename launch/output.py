@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from accountants.evidence import Evidence
+    from engine.compare import ComparisonRow
 
 PLAIN_WIDTH = 160
 """Columns of a table where stdout is not a terminal, so that nothing is cut off in a file or a pipe."""
@@ -58,6 +59,25 @@ def print_evidence(evidence: Sequence[Evidence]) -> None:
     for e in evidence:
         if math.isinf(e.epsilon):
             print(f"{e.accountant}, {e.direction}: epsilon is infinite because {e.details['reason']}")
+
+
+def print_comparison(rows: Sequence[ComparisonRow]) -> None:
+    """The comparison as a table; an RMSE at an estimated σ carries its standard error."""
+    print_table(
+        ("scheme", "bandwidth", "r", "sigma", "RMSE", "kind", "to cyclic Poisson", "to lower limit", "seconds"),
+        [_comparison_cells(row) for row in rows],
+    )
+
+
+def _comparison_cells(row: ComparisonRow) -> tuple[str, ...]:
+    if row.rmse is None:
+        return (row.scheme, "", "", "", row.note, "", "", "", f"{row.seconds:.1f}")
+    ratio = "" if row.ratio_to_cyclic_poisson is None else f"{row.ratio_to_cyclic_poisson:.3f}"
+    error = "" if row.rmse_standard_error is None else f" ± {row.rmse_standard_error:.1g}"
+    return (
+        row.scheme, str(row.bandwidth), f"{row.r:.4f}", f"{row.sigma:.4f}", f"{row.rmse:.4f}{error}", row.kind, ratio,
+        f"{row.multiple_of_limit:.3f}", f"{row.seconds:.1f}",
+    )
 
 
 def _number_with_error(evidence: Evidence, quantity: str) -> str:

@@ -29,3 +29,8 @@ SAMPLER_MEMORY_MULTIPLE = 5
 
 SAMPLER_MEMORY_FIXED = 72 * 2**20
 """Bytes a sampler may hold whatever the size: 32 MiB of random keys, as much for their permutation, and a little more."""
+
+# --- tests/engine/test_compare.py ---
+
+R_SEARCH = 1e-3
+"""RMSE at the r found over the smallest possible: the search stops within R_TOLERANCE = 0.03 of the minimum of a curve that rises like 2·Δ²."""

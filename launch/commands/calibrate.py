@@ -30,9 +30,7 @@ def calibrate(
 
     strategy = inputs.make_strategy(iterations=iterations, bandwidth=bandwidth, r=r, coefficients=coefficients)
     batch_scheme = inputs.make_scheme(strategy, name=scheme, participations=participations)
-    result = calibration.calibrate(
-        scheme=batch_scheme, strategy=strategy, epsilon=epsilon, delta=delta, accountant=accountant, samples=samples, seed=seed
-    )
+    result = calibration.calibrate(batch_scheme, strategy, epsilon=epsilon, delta=delta, accountant=accountant)
     rmse = strategy.rmse(sigma=result.sigma, participations=participations)
     if json:
         output.print_json({"sigma": result.sigma, "rmse": rmse, "evidence": [e.to_dict() for e in result.evidence]})
