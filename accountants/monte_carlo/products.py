@@ -58,6 +58,24 @@ class ProductModel:
         """Samples in one block of the random streams."""
         return ladder.block_size(self.recurrence.terms)
 
+    def mean_direction(self) -> dict[str, np.ndarray]:
+        """The unit vector d along C E[x] (its residual part), seen through the products.
+
+        Returns:
+          `products`: (M,) products of d, the noise a unit shift along d adds; `weights`: (M,) with ⟨d, y⟩ = weights · products of y.
+          Both are zero where the residual mean vanishes.
+        """
+        if self.bins:
+            weights = np.full(self.recurrence.terms, 1.0 / self.recurrence.terms)
+            products = self.tables["residual"][: weights.size, : weights.size] @ weights
+        else:
+            weights = self.scheme.marginals()
+            products = self.strategy.apply_transpose(self.strategy.apply(weights)) - (self.removed / self.scheme.participations)
+        # ‖(C E x)_⊥‖² = ‖C E x‖² − K²κ²; relative to ‖C E x‖² anything below 1e-12 is rounding.
+        square = float(weights @ products)
+        norm = np.sqrt(square) if square > 1e-12 * max(self.removed, float(weights @ self.energies)) else np.inf
+        return {"products": products / norm, "weights": weights / norm}
+
 
 @functools.lru_cache(maxsize=64)
 def product_model(scheme: BatchScheme, strategy: ToeplitzStrategy) -> ProductModel:

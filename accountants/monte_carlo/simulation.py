@@ -1,4 +1,4 @@
-"""Sampled log likelihood ratios: one call draws a block of outputs and returns log LR for every wanted (θ, σ)."""
+"""Sampled log likelihood ratios: one call draws a block of outputs and returns log LR for every wanted law and σ."""
 
 import dataclasses
 import functools
@@ -20,15 +20,49 @@ Sampler = Callable[[np.random.Generator, int], np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Law:
+    """A law of outputs y = θ·Cx + σ(z + ζ·d), used as a proposal; d is the unit vector along C E[x] (its residual part).
+
+    Attributes:
+      scale: θ; 1 is P, 0 is Q.
+      shift: ζ, a deterministic shift in units of the noise; only with scale 0.
+      boosted: whether x is drawn from the scheme with a larger participation rate (schemes without fixed participations only).
+    """
+
+    scale: float
+    shift: float = 0.0
+    boosted: bool = False
+
+
+P = Law(scale=1.0)
+Q = Law(scale=0.0)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Draws:
+    """One block of sampled outputs, seen through their likelihood ratios.
+
+    Attributes:
+      log_ratio: (laws, sigmas, samples) float64, log dLaw/dQ for each evaluated law (residual laws with fixed participations).
+      projection: (sigmas, samples) float64, ⟨d, y⟩/σ, standard normal under Q.
+    """
+
+    log_ratio: np.ndarray
+    projection: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Simulation:
     """A scheme and a strategy, ready to be sampled at any σ.
 
     Attributes:
       scheme, strategy: what is simulated.
+      boost: factor on the participation rate of boosted laws, >= 1; without effect where participations are fixed.
     """
 
     scheme: BatchScheme
     strategy: ToeplitzStrategy
+    boost: float = 1.0
 
     @property
     def model(self) -> ProductModel:
@@ -44,49 +78,61 @@ class Simulation:
         """ξ = Kκ/σ of the exact Gaussian factor, or 0 where participations are not fixed."""
         return self.model.removed**0.5 / sigma
 
-    def log_likelihood_ratios(
+    def draw(
         self,
         stream: Stream,
         block: int,
         *,
         sigmas: Sequence[float],
-        evaluate: Sequence[float] = (1.0,),
-        proposal: Sequence[float] | None = None,
+        proposal: Sequence[Law] = (P,),
+        evaluate: Sequence[Law] = (P,),
         sampler: Sampler | None = None,
-    ) -> np.ndarray:
-        """log LR_⊥ (log LR where participations are not fixed) of one block of sampled outputs.
+    ) -> Draws:
+        """Draw one block of outputs and evaluate likelihood ratios at every σ from the same random numbers.
 
         Args:
           stream: the random stream; `block` >= 0 picks the block.
-          sigmas: noise multipliers σ; all are served by the same random numbers.
-          evaluate: signal scales θ whose likelihood ratio LR_θ = dP_θ/dQ is wanted (P_θ = law of θCx + σz).
-          proposal: signal scales the outputs are drawn from, in equal shares of the block (default: θ = 1, that is P; 0 is Q).
-          sampler: draws the participations (default: the scheme's own law).
-
-        Returns:
-          (len(evaluate), len(sigmas), block size) float64.
+          sigmas: noise multipliers σ.
+          proposal: laws the outputs are drawn from, in turn (sample i from law i mod their number).
+          evaluate: laws without shift whose likelihood ratio against Q is wanted.
+          sampler: draws the participations instead of the proposals' own schemes.
 
         Raises:
           NumericalError: a log likelihood ratio is not finite.
         """
-        sampler = sampler or (lambda rng, size: self.scheme.sample(rng, size)[:, None, :])
-        positions = sampler(stream.positions(block), self.block_size)
-        # One plain-or-log decision per call, for the most extreme (θ, σ) in it.
-        largest = max(map(abs, (*evaluate, *(proposal or (1.0,)), positions.shape[1])))
+        positions = self._positions(stream.positions(block), proposal, sampler)
+        # One plain-or-log decision per call, for the most extreme law and σ in it.
+        scale = max(abs(law.scale) for law in (*evaluate, *proposal)) + positions.shape[1] - 1
         energy = self.scheme.max_participations * self.strategy.column_norm**2
-        plain = sweep.plain_is_safe(energy=energy, sigma=min(sigmas), theta=largest)
+        plain = sweep.plain_is_safe(energy=energy, sigma=min(sigmas), theta=scale)
+        per_sample = lambda field: np.resize([getattr(law, field) for law in proposal], self.block_size)
         with jax.enable_x64(True):
-            result = np.asarray(_log_likelihood_ratios(
-                stream.normals(block), jnp.asarray(positions, jnp.int32), *_device_arrays(self.scheme, self.strategy),
-                jnp.asarray(sigmas, jnp.float64), jnp.asarray(evaluate, jnp.float64),
-                jnp.resize(jnp.asarray(proposal or (1.0,), jnp.float64), self.block_size),
+            log_ratio, projection = _draw(
+                stream.normals(block), jnp.asarray(positions, jnp.int32), *_device_arrays(self.scheme, self.strategy, self.boost),
+                jnp.asarray(sigmas, jnp.float64), jnp.asarray([law.scale for law in evaluate], jnp.float64),
+                jnp.asarray([law.boosted and not self.scheme.fixed_participations for law in evaluate], jnp.int32),
+                jnp.asarray(per_sample("scale")), jnp.asarray(per_sample("shift")),
                 window=_window(self.model), counted=self.model.recurrence.counted, plain=plain,
-            ))
-        if not np.isfinite(result).all():
+            )
+            draws = Draws(log_ratio=np.asarray(log_ratio), projection=np.asarray(projection))
+        if not np.isfinite(draws.log_ratio).all():
             raise NumericalError(
                 f"A log likelihood ratio of {self.scheme.name} is not finite at sigma={min(sigmas):.6g}, bandwidth={self.strategy.bandwidth}."
             )
-        return result
+        return draws
+
+    def _positions(self, rng: np.random.Generator, proposal: Sequence[Law], sampler: Sampler | None) -> np.ndarray:
+        if sampler is not None:
+            return sampler(rng, self.block_size)
+        positions = self.scheme.sample(rng, self.block_size)
+        boosted = np.resize([law.boosted for law in proposal], self.block_size)
+        if boosted.any():
+            positions[boosted] = _boosted(self.scheme, self.boost).sample(rng, int(boosted.sum()))
+        return positions[:, None, :]
+
+
+def _boosted(scheme: BatchScheme, boost: float) -> BatchScheme:
+    return scheme if scheme.fixed_participations else dataclasses.replace(scheme, rate_factor=boost)
 
 
 def _window(model: ProductModel) -> int:
@@ -95,16 +141,18 @@ def _window(model: ProductModel) -> int:
 
 
 @functools.lru_cache(maxsize=16)
-def _device_arrays(scheme: BatchScheme, strategy: ToeplitzStrategy) -> tuple:
-    """The model's arrays on the device: tables, law, energies, removed norm, T, K."""
+def _device_arrays(scheme: BatchScheme, strategy: ToeplitzStrategy, boost: float) -> tuple:
+    """What `_draw` needs of a model, on the device: tables, laws, energies, mean weights, removed norm, T, K."""
     model = product_model(scheme, strategy)
     law, pad = model.recurrence, model.padded_terms - model.recurrence.terms
+    fire = [law.fire_probability] if scheme.fixed_participations else [law.fire_probability, _boosted(scheme, boost).recurrence().fire_probability]
     integers = dict(after_fire=law.after_fire, after_skip=law.after_skip, starts=law.starts)
     return (
         {name: jnp.asarray(table) for name, table in model.tables.items()},
-        {"fire_probability": jnp.asarray(np.pad(law.fire_probability, ((0, 0), (0, pad))))}
+        {"fire_probability": jnp.asarray(np.pad(np.stack(fire), ((0, 0), (0, 0), (0, pad))))}
         | {name: jnp.asarray(value, jnp.int32) for name, value in integers.items()},
         jnp.asarray(np.pad(model.energies, (0, pad))),
+        {name: jnp.asarray(np.pad(values, (0, pad))) for name, values in model.mean_direction().items()},
         jnp.asarray(model.removed),
         jnp.asarray(scheme.iterations, jnp.int32),
         jnp.asarray(scheme.participations, jnp.float64),
@@ -112,17 +160,21 @@ def _device_arrays(scheme: BatchScheme, strategy: ToeplitzStrategy) -> tuple:
 
 
 @functools.partial(jax.jit, static_argnames=("window", "counted", "plain"))
-def _log_likelihood_ratios(
-    key, positions, tables, law, energies, removed, iterations, participations, sigmas, evaluate, proposal, *, window, counted, plain,
+def _draw(
+    key, positions, tables, law, energies, mean, removed, iterations, participations,
+    sigmas, scales, law_index, proposal_scale, proposal_shift, *, window, counted, plain,
 ):
     signal, noise = simulate_products(key, positions, tables, iterations, participations)
-    signal = signal * proposal
+    signal, noise = signal * proposal_scale, noise + mean["products"][:, None] * proposal_shift
 
-    def one(theta, sigma):
-        log_terms = (theta * (signal + sigma * noise) - theta**2 * energies[:, None]) / sigma**2
-        log_ratio = sweep.log_likelihood_ratio(log_terms, law, window=window, counted=counted, plain=plain)
-        return log_ratio + theta**2 * removed / (2 * sigma**2)
+    def one(scale, index, sigma):
+        log_terms = (scale * (signal + sigma * noise) - scale**2 * energies[:, None]) / sigma**2
+        chosen = law | {"fire_probability": law["fire_probability"][index]}
+        log_ratio = sweep.log_likelihood_ratio(log_terms, chosen, window=window, counted=counted, plain=plain)
+        return log_ratio + scale**2 * removed / (2 * sigma**2)
 
-    pairs = jnp.repeat(evaluate, sigmas.shape[0]), jnp.tile(sigmas, evaluate.shape[0])
-    ratios = jax.lax.map(lambda pair: one(*pair), pairs)
-    return ratios.reshape(evaluate.shape[0], sigmas.shape[0], -1)
+    number = sigmas.shape[0]
+    cases = jnp.repeat(scales, number), jnp.repeat(law_index, number), jnp.tile(sigmas, scales.shape[0])
+    ratios = jax.lax.map(lambda case: one(*case), cases)
+    projection = (mean["weights"] @ signal)[None] / sigmas[:, None] + mean["weights"] @ noise
+    return ratios.reshape(scales.shape[0], number, -1), projection
