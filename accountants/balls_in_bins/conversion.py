@@ -1,0 +1,85 @@
+"""From moments and Gaussian bounds to (ε, δ) (math/balls-in-bins.md, sections (c) and (d)); everything is rounded up."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from scipy.special import log_ndtr, ndtr
+
+ROUND_UP = 1e-12
+"""Relative inflation that covers the few dozen float64 roundings of a closed form."""
+
+_STEPS_PER_ORDER = 8
+_EPSILON_STEPS = 80
+_EPSILON_RESOLUTION = 1e-10
+
+
+def gaussian_delta(epsilon: np.ndarray | float, *, mu: np.ndarray | float) -> np.ndarray:
+    """δ_Gauss(ε; μ) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ), elementwise, rounded up; ε may be negative, μ >= 0."""
+    epsilon, mu = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(mu, float))
+    safe = np.where(mu > 0, mu, 1.0)
+    first = ndtr(safe / 2 - epsilon / safe)
+    second = np.exp(np.minimum(epsilon + log_ndtr(-safe / 2 - epsilon / safe), 0.0))
+    none = np.maximum(-np.expm1(np.minimum(epsilon, 0.0)), 0.0)
+    return np.where(mu > 0, np.clip((first - second) + 1e-13 * first, none, 1.0), none)
+
+
+def gaussian_epsilon(delta: float, *, mu: float) -> float:
+    """The smallest ε >= 0 found with δ_Gauss(ε; μ) <= δ."""
+    return smallest_epsilon(lambda epsilon: float(gaussian_delta(epsilon, mu=mu)), delta)
+
+
+def smallest_epsilon(delta_at: Callable[[float], float], delta: float, *, largest: float = 1e6) -> float:
+    """An ε in [0, largest] at which `delta_at` was itself found to be at most δ, to about 1e-10; infinite if there is none.
+
+    `delta_at` should not increase; where it does, the result is still an ε whose own δ was checked.
+    """
+    if delta_at(0.0) <= delta:
+        return 0.0
+    low, high = 0.0, 1e-3
+    while delta_at(high) > delta:
+        low, high = high, 2.0 * high
+        if high > largest:
+            return math.inf
+    for _ in range(_EPSILON_STEPS):
+        if high - low <= _EPSILON_RESOLUTION * high:
+            break
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if delta_at(middle) <= delta else (middle, high)
+    return high
+
+
+def real_orders(order: int) -> np.ndarray:
+    """Real α in (1, order] at which conversions look: the integers and equal steps between them."""
+    return 1.0 + np.arange(1, _STEPS_PER_ORDER * (order - 1) + 1) / _STEPS_PER_ORDER
+
+
+def interpolated(log_moments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(α, upper bounds on log E_Q X^α) at `real_orders`: log E_Q X^α is convex in α, so chords between integers are above it."""
+    orders = real_orders(len(log_moments) - 1)
+    below = np.minimum(orders.astype(int), len(log_moments) - 2)
+    part = orders - below
+    with np.errstate(invalid="ignore"):
+        logs = np.where(part == 1, log_moments[below + 1], (1 - part) * log_moments[below] + part * log_moments[below + 1])
+    return orders, np.where(np.isnan(logs), np.inf, logs)
+
+
+def delta_from_moments(log_moments: np.ndarray, *, epsilon: float) -> tuple[float, float]:
+    """(δ, the α that gives it): δ = min_α e^{log E_Q X^α − (α−1)ε} (1−1/α)^α / (α−1).
+
+    Args:
+      log_moments: (A+1,) upper bounds on log E_Q X^t, t = 0..A; infinite ones are not used.
+      epsilon: ε >= 0.
+    """
+    orders, logs = interpolated(log_moments)
+    log_delta = logs - (orders - 1) * epsilon + orders * np.log1p(-1 / orders) - np.log(orders - 1)
+    best = int(np.argmin(log_delta))
+    return float(min(1.0, math.exp(min(0.0, log_delta[best] + ROUND_UP * (1 + orders[best] * epsilon))))), float(orders[best])
+
+
+def epsilon_from_moments(log_moments: np.ndarray, *, delta: float) -> tuple[float, float]:
+    """(ε, the α that gives it): the inverse of `delta_from_moments`; ε is infinite if no moment is finite."""
+    orders, logs = interpolated(log_moments)
+    epsilons = (logs + orders * np.log1p(-1 / orders) - math.log(delta) - np.log(orders - 1)) / (orders - 1)
+    best = int(np.argmin(epsilons))
+    return float(max(0.0, epsilons[best] + ROUND_UP * (1 + abs(epsilons[best])))), float(orders[best])
