@@ -1,5 +1,7 @@
 """Schemes: the contract, and how the schemes relate to each other."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -188,3 +190,25 @@ def test_what_is_fixed_and_what_is_amplified():
     assert {name for name, scheme in SCHEMES.items() if not scheme.fixed_participations} == {"poisson", "cyclic_poisson", "min_sep_poisson"}
     assert {name for name, scheme in SCHEMES.items() if not scheme.amplified} == {"deterministic"}
     assert {scheme.adjacency for scheme in SCHEMES.values()} == {"add_remove"}
+
+
+@pytest.mark.parametrize("factor", [0.3, 1.0, 2.5, 1e6])
+@pytest.mark.parametrize("name", ["poisson", "cyclic_poisson", "min_sep_poisson"])
+def test_a_rate_factor_scales_the_participation_probability_of_recurrence_and_sampler(name, factor):
+    base = build(name, (12, 3, 1 if name == "poisson" else 2))
+    scheme = dataclasses.replace(base, rate_factor=factor)
+    assert scheme.probability == min(1.0, factor * base.probability)
+    np.testing.assert_array_equal(scheme.recurrence().fire_probability, scheme.probability)
+    steps = scheme.sample(np.random.default_rng(26), SAMPLES)
+    marginals = scheme.marginals()
+    deviation = np.sqrt(np.clip(marginals * (1 - marginals), 0, None) / SAMPLES)
+    error = np.abs(participation_vectors(steps, 12).mean(axis=0) - marginals)
+    assert np.all(error <= tolerances.STANDARD_DEVIATIONS * deviation + tolerances.ENUMERATION)
+    assert (scheme == base) == (factor == 1), "another law is another scheme"
+
+
+@pytest.mark.parametrize("factor", [0, -1, float("nan"), float("inf"), True, None, "2"])
+def test_a_rate_factor_must_be_positive(factor):
+    with pytest.raises(InputError) as caught:
+        dataclasses.replace(build("poisson", (12, 3, 1)), rate_factor=factor)
+    assert str(caught.value) == f"Expected rate_factor={factor!r} to be a finite number > 0."
