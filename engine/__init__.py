@@ -1,0 +1,1 @@
+"""How the search runs: pilot objective, Ray Tune trials on warm actors, certification stage, results, exports."""

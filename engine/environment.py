@@ -1,0 +1,156 @@
+"""The environment that Ray reads when it is imported, and the Ray session of a run.
+
+Everything in `engine` that needs Ray imports this module first: importing it decides the variables below, and Ray and Ray Tune read most
+of them once. A value the user has set is never overwritten.
+"""
+
+import contextlib
+import logging
+import os
+import secrets
+import socket
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from search_spaces import checks
+from search_spaces.errors import InputError
+
+RAY_ENVIRONMENT: Mapping[str, str] = {
+    # Otherwise a local cluster is open to every user of the machine ("disabled"), or Ray writes a token file into HOME (unset).
+    "RAY_AUTH_MODE": "token",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # Ray would warn that it stops hiding GPUs from workers that asked for none; `worker_environment` keeps those off the GPU instead.
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    # Silence, on stdout above all: it belongs to `--json`.
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
+    "TUNE_WARN_THRESHOLD_S": "10",
+    # A trial without its metric is that trial's failure (`engine.searcher`), not the end of the whole search.
+    "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
+    # The Optuna study is the only state; Tune's own snapshots are never read, so they are written once, at the end.
+    "TUNE_GLOBAL_CHECKPOINT_S": "1e9",
+    # Workers stay in the directory of the driver: relative paths mean the same everywhere.
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",
+}
+
+GPU_MEMORY_SHARE = 0.9
+"""Part of its GPU fraction a worker's allocator may take; the rest is for the CUDA context and compiled programs."""
+
+CONNECT_SECONDS = 10.0
+"""How long an existing cluster may take to accept a connection."""
+
+for _name, _value in RAY_ENVIRONMENT.items():
+    os.environ.setdefault(_name, _value)
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import ray
+
+
+def worker_environment(*, gpus_per_trial: float = 0.0, cache_directory: Path | None = None) -> dict[str, str]:
+    """Environment variables of the workers, set before they import JAX; later they would have no effect.
+
+    float64 is not decided here: the accountants switch it on themselves, wherever they run.
+
+    Args:
+      gpus_per_trial: GPUs per worker; 0 keeps workers on the CPU even where a GPU is visible.
+      cache_directory: where compiled programs are kept, so that a fresh worker does not compile again; None means nowhere.
+    """
+    environment = {}
+    if gpus_per_trial == 0:
+        environment["JAX_PLATFORMS"] = "cpu"
+    elif gpus_per_trial < 1:
+        environment |= {
+            "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+            "XLA_CLIENT_MEM_FRACTION": f"{GPU_MEMORY_SHARE * gpus_per_trial:.4f}",
+            # The older name of the same setting; JAX refuses to start where both are set.
+            "XLA_PYTHON_CLIENT_MEM_FRACTION": "",
+        }
+    if cache_directory is not None:
+        environment |= {
+            "JAX_COMPILATION_CACHE_DIR": str(Path(cache_directory).resolve()),
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+            "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "0",
+        }
+    return environment
+
+
+@contextlib.contextmanager
+def start_ray(
+    *, workers: int, address: str | None = None, gpus_per_trial: float = 0.0, cache_directory: Path | None = None,
+    py_modules: tuple[str, ...] = (),
+) -> Iterator[None]:
+    """A Ray session for the length of the block: a new local one, one at `address`, or the one this process already has.
+
+    Args:
+      workers: how many one-CPU tasks or actors run at once.
+      address: of a running cluster, as `ray.init` takes it; None starts a local one that ends with the block.
+      gpus_per_trial: GPUs each worker asks for; a fraction shares one GPU.
+      cache_directory: see `worker_environment`.
+      py_modules: paths of packages the workers import and do not have.
+
+    Raises:
+      InputError: a value out of range, a demand the cluster can never meet (Ray would wait for ever), or no way to log in to it.
+    """
+    workers = checks.integer(workers=workers)
+    gpus_per_trial = _gpu_demand(gpus_per_trial)
+    if ray.is_initialized():
+        _check_resources(gpus_per_trial)
+        yield
+        return
+    environment = worker_environment(gpus_per_trial=gpus_per_trial, cache_directory=cache_directory)
+    try:
+        _connect(workers, address, {"env_vars": environment} | ({"py_modules": list(py_modules)} if py_modules else {}))
+        _check_resources(gpus_per_trial)
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _gpu_demand(gpus_per_trial: object) -> float:
+    demand = checks.non_negative(gpus_per_trial=gpus_per_trial)
+    if demand > 1 and demand != int(demand):
+        raise InputError(f"Expected gpus_per_trial={demand} to be a fraction of one GPU or a whole number of them.")
+    return demand
+
+
+def _connect(workers: int, address: str | None, runtime_env: dict[str, object]) -> None:
+    options = {"log_to_driver": False, "logging_level": logging.ERROR, "runtime_env": runtime_env}
+    if address is None:
+        if not any(name in os.environ for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")):
+            # A token for this session alone; Ray's processes inherit it.
+            os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+        options |= {"address": "local", "num_cpus": workers, "include_dashboard": False}
+    else:
+        _check_reachable(address)
+        options["address"] = address
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ray.init(**options)
+    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.AuthenticationError) as error:
+        if address is None:
+            raise
+        raise InputError(
+            f"Expected address={address!r} to be a Ray cluster that lets us in (its token in RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH, "
+            f"or RAY_AUTH_MODE=disabled where it has none): {' '.join(str(error).split())[:300]}"
+        ) from error
+
+
+def _check_reachable(address: str) -> None:
+    # Ray itself keeps trying for minutes.
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
+    except OSError as error:
+        raise InputError(f"Expected address={address!r} to be a running Ray cluster, but nothing answers there ({error}).") from error
+
+
+def _check_resources(gpus_per_trial: float) -> None:
+    gpus = ray.cluster_resources().get("GPU", 0)
+    if gpus_per_trial > gpus:
+        raise InputError(f"Expected gpus_per_trial={gpus_per_trial:g} to be at most the {gpus:g} GPUs of the Ray cluster.")

@@ -1,0 +1,186 @@
+"""The search: Ray Tune trials on reused actors, driven by the Optuna study, bad ones stopped early."""
+
+import dataclasses
+import logging
+import time
+from collections.abc import Callable, Mapping
+
+import optuna
+
+import engine.environment  # noqa: F401 (before ray, always)
+from engine.configuration import Configuration
+from engine.environment import start_ray
+from engine.outcome import RESOURCE, RMSE
+from engine.run_folder import RunFolder
+from engine.searcher import Progress, StudySearcher, WorkerLoss
+from engine.study import counts_as_trial, create_study, open_storage, open_study, release_running, study_space
+from engine.trainable import OBJECTIVE, PilotTrial, load_objective
+from engine.trials import Candidate, best_candidates, write_trials
+from ray import tune
+from ray.tune.experiment import Trial
+from ray.tune.schedulers import AsyncHyperBandScheduler
+from search_spaces import checks
+from search_spaces.errors import InputError
+from search_spaces.space import SearchSpace
+
+logger = logging.getLogger("bandsmith")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SearchSettings:
+    """Everything a search depends on.
+
+    Attributes:
+      folder: where the run is written.
+      space: what is searched; None only with `resume`, where the study knows.
+      trials: finished trials to end with, those of earlier runs of the study included.
+      seed: of the sampler and of the samples; the study's own on `resume`.
+      workers: trials at once, one CPU each. With one worker a seed fixes the whole sequence; with more, also the order in which trials end matters.
+      rungs: sample budgets of a trial, ascending; the study's own on `resume`.
+      reduction_factor: only about one in so many trials goes on from a rung to the next.
+      gpus_per_trial: GPUs of one trial; a fraction shares one.
+      address: of a Ray cluster, None for a local one.
+      storage: of the study (see `engine.study.open_storage`), None for SQLite in the folder.
+      study_name: None means the folder's name, and on `resume` the only study in the folder.
+      time_budget_seconds: stop after this long; trials in flight are enqueued again for `resume`.
+      first: configurations to begin with; None means one known to be good for each scheme.
+      objective: `module:function` on the workers' path (see `engine.trainable.OBJECTIVE`).
+      resume: continue the study instead of making one.
+    """
+
+    folder: RunFolder
+    space: SearchSpace | None
+    trials: int = 60
+    seed: int = 0
+    workers: int = 2
+    rungs: tuple[int, ...] = (1024, 4096, 16384)
+    reduction_factor: int = 4
+    gpus_per_trial: float = 0.0
+    address: str | None = None
+    storage: str | None = None
+    study_name: str | None = None
+    time_budget_seconds: float | None = None
+    first: tuple[Configuration, ...] | None = None
+    objective: str = OBJECTIVE
+    resume: bool = False
+
+    def __post_init__(self) -> None:
+        checks.integer(trials=self.trials)
+        checks.integer(at_least=0, seed=self.seed)
+        checks.integer(workers=self.workers)
+        checks.integer(at_least=2, reduction_factor=self.reduction_factor)
+        if self.time_budget_seconds is not None:
+            checks.positive(time_budget_seconds=self.time_budget_seconds)
+        budgets = [checks.integer(rungs=samples) for samples in self.rungs]
+        if not budgets or budgets != sorted(set(budgets)):
+            raise InputError(f"Expected rungs={self.rungs!r} to be ascending sample budgets, at least one.")
+        if self.space is None and not self.resume:
+            raise InputError("Expected space to be given, unless a study is resumed.")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SearchResult:
+    """What a search found.
+
+    Attributes:
+      study_name: of the Optuna study.
+      done: finished trials that count.
+      total: trials asked for; more than `done` if the search was interrupted, out of time, or found nothing new to try.
+      states: number of trials by Optuna state.
+      best: the best candidates by RMSE, best first; empty if no trial was fully evaluated.
+      seconds: wall time of this run of the search, Ray's start included.
+    """
+
+    study_name: str
+    done: int
+    total: int
+    states: Mapping[str, int]
+    best: tuple[Candidate, ...]
+    seconds: float
+
+
+def run_search(settings: SearchSettings, *, on_progress: Callable[[Progress], None] | None = None) -> SearchResult:
+    """Runs the search until its budget is spent, and writes the table of trials.
+
+    Call it inside `settings.folder.writing()`. A Ray session that is running already is used and left running.
+
+    Raises:
+      InputError: the settings do not fit the study, the folder or the cluster.
+    """
+    started = time.monotonic()
+    load_objective(settings.objective)
+    study = open_or_create(settings)
+    space = study_space(study)
+    searcher = StudySearcher(study=study, space=space, trials=settings.trials, workers=settings.workers, on_progress=on_progress)
+    logger.info("Study %s: %d trials wanted, seed %s.", study.study_name, settings.trials, study.user_attrs["seed"])
+    with start_ray(
+        workers=settings.workers, address=settings.address, gpus_per_trial=settings.gpus_per_trial,
+        cache_directory=settings.folder.compiled,
+    ):
+        try:
+            _tuner(settings, study, space, searcher).fit()
+        finally:
+            # Out of time, Ctrl-C or an error: what was in flight is tried again when the search is resumed.
+            release_running(study, reason="interrupted")
+            write_trials(settings.folder.trials, study)
+    return _result(settings, study, time.monotonic() - started)
+
+
+def open_or_create(settings: SearchSettings) -> optuna.Study:
+    """The study of a search: the existing one on `resume`, else a new one. Raises as `open_study` and `create_study` do."""
+    storage = open_storage(settings.storage or settings.folder.study)
+    name = settings.study_name
+    if settings.resume:
+        name = name or (settings.folder.path.name if settings.storage else None)
+        return open_study(storage=storage, name=name, space=settings.space, workers=settings.workers)
+    return create_study(
+        storage=storage, name=name or settings.folder.path.name, space=settings.space, seed=settings.seed, rungs=settings.rungs,
+        first=settings.first, workers=settings.workers,
+    )
+
+
+def _tuner(settings: SearchSettings, study: optuna.Study, space: SearchSpace, searcher: StudySearcher) -> tune.Tuner:
+    rungs = study.user_attrs["rungs"]
+    factor = settings.reduction_factor
+    fixed = {
+        "problem": dataclasses.asdict(space.problem), "rungs": rungs, "seed": study.user_attrs["seed"], "reduction_factor": factor,
+        "objective": settings.objective,
+    }
+    return tune.Tuner(
+        tune.with_resources(PilotTrial, {"CPU": 1, "GPU": settings.gpus_per_trial}),
+        param_space=fixed,
+        tune_config=tune.TuneConfig(
+            search_alg=searcher,
+            # The rungs of the scheduler are powers of its factor, whatever the sample budgets are.
+            scheduler=AsyncHyperBandScheduler(
+                time_attr=RESOURCE, metric=RMSE, mode="min", grace_period=1, max_t=factor ** len(rungs), reduction_factor=factor,
+            ),
+            num_samples=-1, reuse_actors=True, time_budget_s=settings.time_budget_seconds,
+            trial_name_creator=trial_name, trial_dirname_creator=_trial_directory,
+        ),
+        run_config=tune.RunConfig(
+            name="tune", storage_path=str(settings.folder.temporary), verbose=0, callbacks=[WorkerLoss(searcher)],
+            checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
+        ),
+    )
+
+
+def trial_name(trial: Trial) -> str:
+    """Scheme, b and r, and Tune's identifier, which keeps it unique."""
+    values = trial.config
+    return f"{values['scheme']}-b{values['bandwidth']}-r{values['r']:.4f}-{trial.trial_id}"
+
+
+def _trial_directory(trial: Trial) -> str:
+    return trial.trial_id
+
+
+def _result(settings: SearchSettings, study: optuna.Study, seconds: float) -> SearchResult:
+    trials = study.get_trials(deepcopy=False)
+    states: dict[str, int] = {}
+    for trial in trials:
+        states[trial.state.name] = states.get(trial.state.name, 0) + 1
+    return SearchResult(
+        study_name=study.study_name, done=sum(map(counts_as_trial, trials)), total=settings.trials, states=states,
+        best=best_candidates(study, count=len(trials)), seconds=seconds,
+    )

@@ -1,0 +1,173 @@
+"""Ray Tune's side of the search: a searcher whose only state is the Optuna study.
+
+Tune asks it for configurations and tells it how trials went; every outcome is written to the study at once, so that a search killed at
+any moment continues from there. What is kept in memory besides only links Tune's running trials to Optuna's.
+"""
+
+import dataclasses
+import logging
+from collections.abc import Callable, Mapping
+
+import optuna
+from optuna.trial import FrozenTrial, TrialState
+
+import engine.environment  # noqa: F401 (before ray, always)
+import ray
+from engine import study as studies
+from engine.configuration import Configuration, suggest
+from engine.outcome import FAILURE, FINAL, RMSE, RUNG, outcome_of
+from ray.tune import Callback
+from ray.tune.search import Searcher
+from search_spaces.space import SearchSpace
+
+CACHED_IN_A_ROW = 50
+"""So many duplicates in a row mean that the space holds nothing new."""
+
+logger = logging.getLogger("bandsmith")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Progress:
+    """How far a search is.
+
+    Attributes:
+      done: finished trials that count.
+      total: trials asked for.
+      best_rmse: smallest RMSE of a COMPLETE trial, None before the first.
+      best: its configuration in words.
+    """
+
+    done: int
+    total: int
+    best_rmse: float | None
+    best: str | None
+
+
+class StudySearcher(Searcher):
+    """Asks and tells an Optuna study.
+
+    Args:
+      study: opened by `engine.study`.
+      space: what it searches.
+      trials: finished trials to end with, those already in the study included.
+      workers: most trials at once.
+      on_progress: called after every finished trial.
+    """
+
+    def __init__(
+        self, *, study: optuna.Study, space: SearchSpace, trials: int, workers: int, on_progress: Callable[[Progress], None] | None = None,
+    ) -> None:
+        super().__init__(metric=RMSE, mode="min")
+        self._study, self._space, self._trials, self._workers = study, space, trials, workers
+        self._on_progress = on_progress
+        self._running: dict[str, tuple[optuna.Trial, Configuration]] = {}
+        self._known: dict[tuple, FrozenTrial] = {}
+        self._done = 0
+        self._best: FrozenTrial | None = None
+        for trial in study.get_trials(deepcopy=False):
+            self._remember(trial)
+
+    def suggest(self, trial_id: str) -> dict[str, object] | str | None:
+        """The next configuration; None while all workers are busy, FINISHED when no more are needed."""
+        if len(self._running) >= self._workers:
+            return None
+        for _ in range(CACHED_IN_A_ROW):
+            if self._done + len(self._running) >= self._trials:
+                # A running trial may yet be lost and enqueued again.
+                return None if self._running else Searcher.FINISHED
+            trial = self._study.ask()
+            configuration = suggest(trial, self._space)
+            trial.set_user_attr("configuration", dataclasses.asdict(configuration))
+            known = self._known.get(configuration.key)
+            if known is None:
+                self._running[trial_id] = trial, configuration
+                return dataclasses.asdict(configuration)
+            self._answer_from_cache(trial, known)
+        logger.info("The last %d suggestions were all known already; the search ends here.", CACHED_IN_A_ROW)
+        return None if self._running else Searcher.FINISHED
+
+    def on_trial_result(self, trial_id: str, result: Mapping[str, object]) -> None:
+        """A rung was passed and the trial goes on."""
+        trial, _ = self._running[trial_id]
+        trial.report(result[RMSE], result[RUNG])
+
+    def on_trial_complete(self, trial_id: str, result: Mapping[str, object] | None = None, error: bool = False) -> None:
+        """A trial ended: COMPLETE only if it was fully evaluated, PRUNED if it was stopped early, else FAIL."""
+        if error or trial_id not in self._running:
+            # `WorkerLoss` follows with the exception.
+            return
+        trial, _ = self._running.pop(trial_id)
+        if result is None:
+            studies.fail_and_requeue(self._study, self._frozen(trial), reason="stopped before its first result")
+        elif FAILURE in result:
+            studies.fail(self._study, trial, reason=str(result[FAILURE]))
+        elif result[FINAL]:
+            studies.complete(self._study, trial, outcome_of(result))
+        else:
+            studies.prune(self._study, trial, outcome_of(result), step=result[RUNG])
+        self._finished(trial)
+
+    def on_worker_lost(self, trial_id: str, reason: str) -> None:
+        """A trial's worker died or could not be used; the trial is tried once more."""
+        if trial_id not in self._running:
+            return
+        trial, _ = self._running.pop(trial_id)
+        studies.fail_and_requeue(self._study, self._frozen(trial), reason=reason)
+        self._finished(trial)
+
+    def save(self, checkpoint_path: str) -> None:
+        """Nothing: the study is already on disk, and a second copy of its state could only disagree with it."""
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Nothing, as for `save`; a search is resumed by a new Tune run over the same study."""
+
+    def _answer_from_cache(self, trial: optuna.Trial, known: FrozenTrial) -> None:
+        trial.set_user_attr("cached", known.number)
+        if known.state is TrialState.COMPLETE:
+            studies.complete(self._study, trial, known.user_attrs["outcome"])
+        elif known.state is TrialState.PRUNED:
+            studies.prune(self._study, trial, known.user_attrs["outcome"], step=known.last_step)
+        else:
+            studies.fail(self._study, trial, reason=known.user_attrs["reason"])
+
+    def _finished(self, trial: optuna.Trial) -> None:
+        self._remember(self._frozen(trial))
+        if self._on_progress is not None:
+            best = self._best
+            self._on_progress(Progress(
+                done=self._done, total=self._trials, best_rmse=best and best.value,
+                best=best and Configuration(**best.user_attrs["configuration"]).label,
+            ))
+
+    def _remember(self, trial: FrozenTrial) -> None:
+        if not studies.counts_as_trial(trial):
+            return
+        self._done += 1
+        if "configuration" in trial.user_attrs:
+            self._known.setdefault(Configuration(**trial.user_attrs["configuration"]).key, trial)
+        if trial.state is TrialState.COMPLETE and (self._best is None or trial.value < self._best.value):
+            self._best = trial
+
+    def _frozen(self, trial: optuna.Trial) -> FrozenTrial:
+        return self._study.get_trials(deepcopy=False)[trial.number]
+
+
+class WorkerLoss(Callback):
+    """Tells the searcher why a trial was lost; Tune itself gives a searcher no exception."""
+
+    def __init__(self, searcher: StudySearcher) -> None:
+        self._searcher = searcher
+
+    def on_trial_error(self, iteration: int, trials: list, trial, **info: object) -> None:
+        """Called after `on_trial_complete(error=True)`."""
+        error = trial.get_error()
+        logger.warning("Lost %s: %s", trial, error)
+        self._searcher.on_worker_lost(trial.trial_id, _reason(error))
+
+
+def _reason(error: Exception | None) -> str:
+    if isinstance(error, ray.exceptions.OutOfMemoryError):
+        return "oom: the worker was killed because the machine ran out of memory"
+    if isinstance(error, ray.exceptions.RayActorError):
+        return "worker died: " + " ".join(str(error).split())[:200]
+    return f"worker lost: {type(error).__name__}: " + " ".join(str(error).split())[:200]

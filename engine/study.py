@@ -1,0 +1,243 @@
+"""The Optuna study: the only state of a search. Opening, checking, resuming and reading it; every way a trial can end.
+
+User attributes of the study: `problem`, `space`, `fingerprint`, `units`, `versions`, `seed`, `rungs`. Of a trial: `configuration`, `outcome`,
+`reason` (of a FAIL), `cached` (number of the trial it repeats), `retry_of`, `requeued`.
+"""
+
+import importlib.metadata
+import logging
+import sqlite3
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import optuna
+from optuna.storages import BaseStorage, JournalStorage, RDBStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import FrozenTrial, TrialState
+
+from engine.configuration import ENQUEUED_R, Configuration, first_configurations, parameters
+from search_spaces.errors import InputError
+from search_spaces.problem import Problem
+from search_spaces.space import SchemeSpace, SearchSpace
+
+UNITS = "RMSE of the prefix sums at clip norm 1"
+RECORDED_PACKAGES = ("jax", "numpy", "optuna", "ray", "dp-accounting", "PLD-accounting")
+STARTUP_TRIALS = 12
+"""Finished trials before TPE takes over from random suggestions: the enqueued ones and a few more."""
+
+MANY_WORKERS = 5
+"""From so many on, TPE is told of the trials in flight, so that it spreads out; below, rereading them costs more than it gains."""
+
+LOCK_SECONDS = 60.0
+"""How long a writer waits for SQLite's lock before it gives up."""
+
+logger = logging.getLogger("bandsmith")
+
+
+def open_storage(spec: str | Path) -> BaseStorage:
+    """The storage a specification names.
+
+    Args:
+      spec: a path ending in `.db` (SQLite), `journal:PATH` (append-only file), or a database URL such as `sqlite:///…` or `postgresql://…`.
+
+    Raises:
+      InputError: anything else, or the storage cannot be opened.
+    """
+    text = str(spec)
+    try:
+        if text.startswith("journal:"):
+            return JournalStorage(JournalFileBackend(text.removeprefix("journal:")))
+        if text.endswith(".db") and "://" not in text:
+            text = f"sqlite:///{Path(text).absolute()}"
+        if "://" in text:
+            local = {"connect_args": {"timeout": LOCK_SECONDS, "factory": _Connection}}
+            return RDBStorage(text, engine_kwargs=local if text.startswith("sqlite") else {"pool_pre_ping": True})
+    except Exception as error:
+        raise InputError(f"Expected storage={_without_password(text)!r} to be a place we can open: {_one_line(error)}") from error
+    raise InputError(f"Expected storage={text!r} to be a path ending in .db, journal:PATH, or a database URL.")
+
+
+class _Connection(sqlite3.Connection):
+    """A write-ahead log: a commit waits for no disk, yet no crash can corrupt the file, and only a power cut can lose the last commits."""
+
+    def __init__(self, *arguments: object, **options: object) -> None:
+        super().__init__(*arguments, **options)
+        self.execute("PRAGMA journal_mode=WAL")
+        self.execute("PRAGMA synchronous=NORMAL")
+
+
+def create_study(
+    *, storage: BaseStorage, name: str, space: SearchSpace, seed: int, rungs: Sequence[int], first: Sequence[Configuration] | None = None,
+    workers: int = 1,
+) -> optuna.Study:
+    """A new study, with the first configurations enqueued.
+
+    Args:
+      storage: see `open_storage`.
+      name: unique in the storage.
+      space: what is searched.
+      seed: of the sampler and of the samples of the trials.
+      rungs: sample budgets of a trial, ascending.
+      first: configurations to start with, in order; None means `first_configurations`.
+      workers: trials that will run at once.
+
+    Raises:
+      InputError: the name is taken, or a first configuration is not in the space.
+    """
+    first = first_configurations(space) if first is None else first
+    queue = [(parameters(configuration, space), configuration) for configuration in first]
+    try:
+        study = optuna.create_study(storage=storage, study_name=name, direction="minimize", load_if_exists=False)
+    except optuna.exceptions.DuplicatedStudyError as error:
+        raise InputError(f"Expected study name {name!r} to be new in this storage; resume it or choose another.") from error
+    described = space.to_dict()
+    for attribute, value in {
+        "problem": described["problem"], "space": described, "fingerprint": space.fingerprint(), "units": UNITS,
+        "versions": versions(), "seed": seed, "rungs": list(rungs),
+    }.items():
+        study.set_user_attr(attribute, value)
+    for values, configuration in queue:
+        study.enqueue_trial(values, user_attrs={ENQUEUED_R: configuration.r})
+    return _with_sampler(study, seed, workers)
+
+
+def open_study(
+    *, storage: BaseStorage, name: str | None = None, space: SearchSpace | None = None, workers: int = 1
+) -> optuna.Study:
+    """An existing study, checked; trials that a killed search left running are failed and enqueued again, once.
+
+    Args:
+      storage: see `open_storage`.
+      name: of the study; None means the only one in the storage.
+      space: what the caller wants to search; None means whatever the study searches.
+      workers: trials that will run at once.
+
+    Raises:
+      InputError: there is no such study, it is not one of ours, or it searches something else (the message lists the differences).
+    """
+    study = load_study(storage=storage, name=name)
+    found = [] if study.direction == optuna.study.StudyDirection.MINIMIZE else ["direction: minimize here, maximize there"]
+    if space is not None and space.fingerprint() != study.user_attrs["fingerprint"]:
+        found += space.differences(study.user_attrs["space"]) or ["fingerprint: changed by hand"]
+    if found:
+        raise InputError(f"Expected study {study.study_name!r} to be the same search as before, but it differs in " + "; ".join(found) + ".")
+    release_running(study, reason="interrupted")
+    return _with_sampler(study, int(study.user_attrs["seed"]), workers)
+
+
+def load_study(*, storage: BaseStorage, name: str | None = None) -> optuna.Study:
+    """A study of ours as it is, for reading; nothing in it is changed. Raises as `open_study` does."""
+    names = optuna.get_all_study_names(storage)
+    if name is None:
+        if len(names) != 1:
+            raise InputError(f"Expected the storage to hold exactly one study, not {len(names)}; name the one you mean.")
+        name = names[0]
+    elif name not in names:
+        raise InputError(f"Expected study {name!r} to be in the storage.")
+    study = optuna.load_study(study_name=name, storage=storage)
+    if missing := {"problem", "space", "fingerprint", "seed", "rungs"} - set(study.user_attrs):
+        raise InputError(f"Expected study {name!r} to be one that bandsmith wrote; it has no {', '.join(sorted(missing))}.")
+    return study
+
+
+def study_space(study: optuna.Study) -> SearchSpace:
+    """The space a study of ours searches."""
+    described = study.user_attrs["space"]
+    return SearchSpace(
+        problem=Problem(**described["problem"]),
+        schemes=tuple(
+            SchemeSpace(scheme=name, bandwidths=_bandwidths_of(values)) for name, values in described["schemes"].items()
+        ),
+    )
+
+
+def complete(study: optuna.Study, trial: optuna.Trial, outcome: Mapping[str, object]) -> None:
+    """Ends a fully evaluated trial: COMPLETE with its RMSE."""
+    trial.set_user_attr("outcome", dict(outcome))
+    study.tell(trial, outcome["rmse"])
+
+
+def prune(study: optuna.Study, trial: optuna.Trial, outcome: Mapping[str, object], *, step: int) -> None:
+    """Ends a trial the scheduler stopped early: PRUNED with its last RMSE."""
+    trial.set_user_attr("outcome", dict(outcome))
+    trial.report(outcome["rmse"], step)
+    study.tell(trial, state=TrialState.PRUNED)
+
+
+def fail(study: optuna.Study, trial: optuna.Trial, *, reason: str) -> None:
+    """Ends a trial without a usable result: FAIL with the reason."""
+    logger.warning("Trial %d failed: %s", trial.number, reason)
+    trial.set_user_attr("reason", reason)
+    study.tell(trial, state=TrialState.FAIL)
+
+
+def fail_and_requeue(study: optuna.Study, trial: FrozenTrial, *, reason: str) -> bool:
+    """Ends a trial that was lost through no fault of its own: FAIL with the reason, and the same parameters again, once.
+
+    A trial that is itself a retry is not enqueued again: it may be what kills its worker.
+
+    Returns:
+      Whether it was enqueued again; if so, it does not count towards the number of trials.
+    """
+    # An enqueued trial that was killed before its first suggestion has no parameters yet, only those it was to get.
+    values = trial.system_attrs.get("fixed_params", {}) | trial.params
+    again = bool(values) and "retry_of" not in trial.user_attrs
+    live = optuna.trial.Trial(study, trial._trial_id)
+    live.set_user_attr("requeued", again)
+    fail(study, live, reason=reason)
+    # Enqueued last: a crash in between loses this configuration, where the other order would run it twice.
+    if again:
+        kept = {ENQUEUED_R: trial.user_attrs[ENQUEUED_R]} if ENQUEUED_R in trial.user_attrs else {}
+        study.enqueue_trial(values, user_attrs=kept | {"retry_of": trial.number})
+    return again
+
+
+def release_running(study: optuna.Study, *, reason: str) -> int:
+    """Ends every RUNNING trial by `fail_and_requeue`; returns how many there were."""
+    running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+    for trial in running:
+        fail_and_requeue(study, trial, reason=reason)
+    return len(running)
+
+
+def counts_as_trial(trial: FrozenTrial) -> bool:
+    """Whether a trial counts towards the number of trials asked for: it is finished, has its own result, and is not to be done again."""
+    return trial.state.is_finished() and "cached" not in trial.user_attrs and not trial.user_attrs.get("requeued", False)
+
+
+def versions() -> dict[str, str]:
+    """Versions of what a result depends on."""
+    found = {}
+    for package in ("bandsmith", *RECORDED_PACKAGES):
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            found[package] = "not installed as a package"
+    return found
+
+
+def _with_sampler(study: optuna.Study, seed: int, workers: int) -> optuna.Study:
+    # Seeded by how far the study is, or a resumed search would repeat its first random suggestions.
+    entropy = np.random.SeedSequence([seed, len(study.get_trials(deepcopy=False))]).generate_state(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        # Grouped, since b and r of one scheme say nothing about another's.
+        study.sampler = optuna.samplers.TPESampler(
+            seed=int(entropy[0]), n_startup_trials=STARTUP_TRIALS, multivariate=True, group=True, constant_liar=workers >= MANY_WORKERS,
+        )
+    return study
+
+
+def _bandwidths_of(values: Mapping[str, Sequence[int]]) -> tuple[int, ...]:
+    return tuple(values["list"]) if "list" in values else tuple(range(values["range"][0], values["range"][1] + 1))
+
+
+def _without_password(url: str) -> str:
+    scheme, separator, rest = url.partition("://")
+    return f"{scheme}{separator}…@{rest.rpartition('@')[2]}" if separator and "@" in rest else url
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200]
