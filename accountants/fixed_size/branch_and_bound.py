@@ -1,0 +1,144 @@
+"""Certified ρ(α) of the pairwise geometry: the maximum over s ∈ [0, Δ²], by branch and bound in ball arithmetic.
+
+Source: math/fixed-size-batches.md, sections 4 and 6. Interior maxima exist (for small p where the two ends tie), so the ends alone are
+no bound; at every moment the largest interval key is one.
+"""
+
+import dataclasses
+import fractions
+import functools
+import math
+
+from flint import arb
+
+from accountants.fixed_size import balls, quantity
+from accountants.fixed_size.one_step import OneStep, chord_bound, sturm_bound
+
+NODE_LIMIT = 4000
+"""Evaluations of F after which the search stops with the bound it has; the bound stays valid, its gap is reported."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CertifiedOrder:
+    """ρ(α) enclosed.
+
+    Attributes:
+      order: α.
+      lower: a value of D_α that is attained (rounded down); ρ is at least this.
+      upper: ρ is at most this (rounded up).
+      maximiser: u ∈ [0, 1/2] of the best node.
+      nodes: evaluations of F.
+    """
+
+    order: int
+    lower: float
+    upper: float
+    maximiser: float
+    nodes: int
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class _Interval:
+    """[left, right] with exact upper bounds of F at its ends, a curvature bound (None: none yet) and its key (None: infinite)."""
+
+    left: fractions.Fraction
+    right: fractions.Fraction
+    left_bound: arb
+    right_bound: arb
+    curvature: arb | None = None
+    by_quadrature: bool = False
+    key: arb | None = None
+
+    def rate_with(self, step: OneStep) -> None:
+        """Set the key from (S) and (C)."""
+        length = balls.exact(self.right - self.left)
+        keys = [sturm_bound(self.left_bound, self.right_bound, angle=step.relative_curvature.sqrt() * length)]
+        if self.curvature is not None:
+            keys.append(chord_bound(self.left_bound, self.right_bound, curvature=self.curvature, length=length))
+        finite = [key for key in keys if key is not None]
+        self.key = functools.reduce(lambda a, b: a if a < b else b, finite) if finite else None
+
+
+@functools.lru_cache(maxsize=4096)
+def certify(*, order: int, rate: fractions.Fraction, squared_shift: fractions.Fraction, gap: float) -> CertifiedOrder:
+    """An upper bound of ρ(α), at most `gap` above it unless `NODE_LIMIT` stops the search first.
+
+    Args:
+      order: α >= 2.
+      rate: p in (0, 1]; at 1 the mechanism is a Gaussian one and ρ = αΔ²/2 exactly.
+      squared_shift: Δ² > 0.
+      gap: γ > 0, in units of ρ.
+    """
+    bits = max(96, 72 - math.floor(math.log2(gap * (order - 1))) + order.bit_length())
+    with balls.precision(bits):
+        if rate == 1:
+            exact = order * balls.exact(squared_shift) / 2
+            return CertifiedOrder(order=order, lower=balls.round_down(exact), upper=balls.round_up(exact), maximiser=0.0, nodes=0)
+        relative_error = min(1e-16, gap * (order - 1) / 16)
+        step = OneStep(order=order, rate=rate, squared_shift=squared_shift, relative_error=relative_error)
+        return _search(step, balls.exact(fractions.Fraction(gap)) * (order - 1))
+
+
+def _search(step: OneStep, log_gap: arb) -> CertifiedOrder:
+    best, best_at, nodes = None, fractions.Fraction(0), 0
+
+    def evaluate(s: fractions.Fraction) -> arb:
+        nonlocal best, best_at, nodes
+        lower, upper = step.bounds(s)
+        nodes += 1
+        if best is None or lower > best:
+            best, best_at = lower, s
+        return upper
+
+    def settled(key: arb | None) -> bool:
+        return key is not None and (key <= best or bool((key / best).log() <= log_gap))
+
+    whole = _Interval(
+        left=fractions.Fraction(0), right=step.squared_shift,
+        left_bound=evaluate(fractions.Fraction(0)), right_bound=evaluate(step.squared_shift),
+    )
+    whole.rate_with(step)
+    intervals = [whole]
+    while True:
+        worst = max(range(len(intervals)), key=functools.cmp_to_key(lambda i, j: _compare(intervals[i].key, intervals[j].key)))
+        top = intervals[worst]
+        if settled(top.key) or (nodes >= NODE_LIMIT and top.key is not None):
+            break
+        if _sharpen(step, top):
+            continue
+        middle = (top.left + top.right) / 2
+        middle_bound = evaluate(middle)
+        halves = (
+            dataclasses.replace(top, right=middle, right_bound=middle_bound, by_quadrature=False),
+            dataclasses.replace(top, left=middle, left_bound=middle_bound, by_quadrature=False),
+        )
+        for half in halves:
+            half.rate_with(step)
+        intervals[worst : worst + 1] = halves
+    bound = functools.reduce(balls.larger, (interval.key for interval in intervals), best)
+    order = step.order
+    return CertifiedOrder(
+        order=order, lower=max(0.0, balls.round_down(best.log() / (order - 1))), upper=balls.round_up(bound.log() / (order - 1)),
+        maximiser=float(best_at / (2 * step.squared_shift)), nodes=nodes,
+    )
+
+
+def _compare(first: arb | None, second: arb | None) -> int:
+    """Order of two keys; None is infinite. Keys are exact, so every comparison is decided."""
+    if first is None or second is None:
+        return (first is None) - (second is None)
+    return bool(first > second) - bool(first < second)
+
+
+def _sharpen(step: OneStep, interval: _Interval) -> bool:
+    """Try the next curvature bound of an interval, the cheap one first, then the one of two integrals; whether there was one left to try."""
+    if interval.curvature is None:
+        interval.curvature = step.curvature_closed(interval.right)
+    elif not interval.by_quadrature:
+        interval.by_quadrature = True
+        sharper = step.curvature_by_quadrature(interval.left, interval.right)
+        interval.curvature = sharper if sharper < interval.curvature else interval.curvature
+    else:
+        return False
+    interval.rate_with(step)
+    return True
