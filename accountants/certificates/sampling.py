@@ -1,0 +1,115 @@
+"""The values a test draws: a pure function of (plan, candidate, direction, block), so blocks can be drawn anywhere and in any order."""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Iterable
+
+import numpy as np
+
+from accountants.certificates.records import DirectionTest, Outcome, Plan
+from accountants.estimators import ROUND_UP, add_values, remove_values
+from accountants.evidence import DIRECTIONS
+from accountants.monte_carlo.simulation import P, Q, Simulation
+from accountants.monte_carlo.streams import Stream
+from accountants.tilted import TiltedLaw, tilted_law, tilted_remove_values
+from search_spaces.errors import CertificateError, NumericalError
+from search_spaces.mechanism import Mechanism
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BlockSums:
+    """Sums over one block of values.
+
+    Attributes:
+      block: which one.
+      samples: values in it.
+      total, squares: Σ X and Σ X².
+      largest: max X.
+    """
+
+    block: int
+    samples: int
+    total: float
+    squares: float
+    largest: float
+
+
+def block_size(mechanism: Mechanism) -> int:
+    """Samples per block for a mechanism's tests."""
+    return Simulation(scheme=mechanism.scheme, strategy=mechanism.strategy).block_size
+
+
+def draw_blocks(plan: Plan, candidate: int, direction: str, blocks: Iterable[int]) -> list[BlockSums]:
+    """Draw the given blocks of one test.
+
+    Args:
+      plan: fixed before anything is drawn.
+      candidate: index into its candidates.
+      direction: `remove` or `add`.
+      blocks: block numbers in 0..test.blocks−1.
+
+    Raises:
+      NumericalError: a value is not finite or exceeds the bound the test rests on.
+    """
+    index = DIRECTIONS.index(direction)
+    mechanism, test = plan.candidates[candidate].mechanism, plan.candidates[candidate].tests[index]
+    stream = Stream(seed=plan.seed, purpose=plan.purpose, path=(candidate, index))
+    return [_block_sums(block, draw_values(mechanism, test, plan.epsilon, stream, block), test) for block in blocks]
+
+
+def draw_values(mechanism: Mechanism, test: DirectionTest, epsilon: float, stream: Stream, block: int) -> np.ndarray:
+    """(block size,) float64 values in [0, B] whose mean is δ (add: at least δ − bias)."""
+    simulation = Simulation(scheme=mechanism.scheme, strategy=mechanism.strategy)
+    xi = simulation.factor(mechanism.sigma)
+    if test.sampler == "tilted":
+        law = _tilted_law(mechanism, test.alpha)
+        log_ratio = simulation.draw(stream, block, sigmas=[mechanism.sigma], sampler=law.sample).log_ratio[0, 0]
+        return tilted_remove_values(log_ratio, epsilon=epsilon, xi=xi, alpha=test.alpha, log_moment=test.log_moment)
+    proposal = P if test.direction == "remove" else Q
+    log_ratio = simulation.draw(stream, block, sigmas=[mechanism.sigma], proposal=(proposal,)).log_ratio[0, 0]
+    values = remove_values if test.direction == "remove" else add_values
+    return np.minimum(values(log_ratio, epsilon=epsilon, xi=xi), test.bound)
+
+
+@functools.lru_cache(maxsize=4)
+def _tilted_law(mechanism: Mechanism, alpha: int) -> TiltedLaw:
+    """The tilted law of a mechanism; its tables take seconds to build, so a worker keeps the last few."""
+    return tilted_law(mechanism, alpha=alpha)
+
+
+def _block_sums(block: int, values: np.ndarray, test: DirectionTest) -> BlockSums:
+    largest = float(values.max())
+    if not np.isfinite(values).all() or values.min() < 0 or largest > test.bound * ROUND_UP:
+        raise NumericalError(
+            f"A sampled value of {test.direction} lies in [{values.min():.6g}, {largest:.6g}], outside [0, {test.bound:.6g}], "
+            "the range its certificate rests on."
+        )
+    return BlockSums(
+        block=block, samples=values.size, total=math.fsum(values), squares=math.fsum(np.square(values)), largest=largest,
+    )
+
+
+def outcome(test: DirectionTest, sums: Iterable[BlockSums]) -> Outcome:
+    """The outcome of a test from all its blocks, in any order.
+
+    Raises:
+      CertificateError: a block is missing, unknown or counted twice.
+    """
+    sums = list(sums)
+    if sorted(part.block for part in sums) != list(range(test.blocks)):
+        raise CertificateError(f"The {test.direction} test has {test.blocks} blocks, each to be counted once; got {len(sums)}.")
+    samples = sum(part.samples for part in sums)
+    if samples != test.samples:
+        raise CertificateError(f"The {test.direction} test has {test.samples} samples; its blocks hold {samples}.")
+    # fsum is exact before its one rounding, so the mean does not depend on the order of the blocks.
+    mean = math.fsum(part.total for part in sums) / samples
+    return Outcome(
+        mean=mean, second_moment=math.fsum(part.squares for part in sums) / samples, largest=max(part.largest for part in sums),
+        samples=samples, passed=passes(test, mean),
+    )
+
+
+def passes(test: DirectionTest, mean: float) -> bool:
+    """Whether a mean, rounded up, is at most the threshold."""
+    return mean * ROUND_UP <= test.threshold

@@ -1,0 +1,231 @@
+"""The certification stage: from the best few choices of a search to one mechanism with a certificate.
+
+Pilots and plans use random numbers of their own; a plan is complete before the first certifying sample is drawn. The samples of a test
+are split over workers by block number, so the result does not depend on how many there are.
+"""
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from accountants.calibration import calibrate
+from accountants.certificates.conclusion import conclude
+from accountants.certificates.planning import Choice, deterministic, plan_published, plan_tail_sum
+from accountants.certificates.records import Candidate, Certificate, Outcome, Plan, certificate_to_dict
+from accountants.certificates.sampling import BlockSums, draw_blocks, outcome
+from accountants.evidence import DIRECTIONS, Evidence
+from accountants.gaussian import rmse_lower_limit
+from accountants.monte_carlo.pilot import solve_sigma
+from accountants.registry import account
+from engine.configuration import NORM_ONLY
+from engine.results import strategy_document, write_strategy
+from search_spaces import checks
+from search_spaces.mechanism import Mechanism
+from search_spaces.problem import Problem
+from search_spaces.schemes import BatchScheme
+from search_spaces.strategies import ToeplitzStrategy
+
+CERTIFICATES = ("tilted", "tail-sum", "published")
+"""`tilted`: tail-sum tests, "remove" sampled from the Rényi-tilted law where the scheme has one. `tail-sum`: plain samples only.
+`published`: the published procedure, with the numbers of samples it needs."""
+
+PILOT_SAMPLES = 16_384
+MAX_SAMPLES: Mapping[str, int] = {"tilted": 400_000, "tail-sum": 1_500_000, "published": 20_000_000}
+"""The most samples of one test, by kind of certificate."""
+
+BLOCKS_PER_TASK = 16
+
+Progress = Callable[[str, int, int], None]
+DrawTest = Callable[[Plan, int, str, Progress | None], list[BlockSums]]
+"""(plan, candidate, direction, progress) → the sums of all blocks of that test."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CertifiedStrategy:
+    """A mechanism with its guarantee.
+
+    Attributes:
+      problem: the target it meets.
+      mechanism: scheme, strategy and certified σ.
+      certificate: what the guarantee rests on.
+      evidence: the certified statements first, then what every other accountant says of the mechanism.
+      seed: of the run.
+      seconds: wall time of the certification stage.
+    """
+
+    problem: Problem
+    mechanism: Mechanism
+    certificate: Certificate
+    evidence: tuple[Evidence, ...]
+    seed: int
+    seconds: float
+
+    @property
+    def multiple_of_limit(self) -> float:
+        """RMSE over the smallest RMSE that any scheme with fixed participations can have at the target."""
+        problem = self.problem
+        return self.mechanism.rmse / rmse_lower_limit(iterations=problem.iterations, epsilon=problem.epsilon, delta=problem.delta)
+
+    def document(self) -> dict[str, object]:
+        """The content of a strategy file."""
+        return strategy_document(
+            mechanism=self.mechanism, problem=self.problem, evidence=self.evidence, certificate=certificate_to_dict(self.certificate),
+            seeds={"run": self.seed, "certificate": self.certificate.plan.seed},
+        )
+
+    def to_dict(self) -> dict[str, object]:
+        """The document, the multiple of the lower limit and the seconds, as plain JSON values."""
+        return self.document() | {"multiple_of_limit": self.multiple_of_limit, "seconds": self.seconds}
+
+
+def certify(
+    *, scheme: BatchScheme, strategy: ToeplitzStrategy, epsilon: float, delta: float, certificate: str = "tilted", seed: int = 0,
+    workers: int | None = None, out: Path | None = None, max_samples: int | None = None, progress: Progress | None = None,
+) -> CertifiedStrategy:
+    """Find and certify σ for one scheme and strategy, and write the strategy file if `out` is given.
+
+    Raises:
+      InputError: a value out of range, or `out` cannot be written.
+      CalibrationError: no test within the allowed samples certifies the target.
+      CertificateError: the certificate cannot be made.
+    """
+    problem = Problem(iterations=scheme.iterations, participations=scheme.participations, epsilon=epsilon, delta=delta)
+    certified = certify_best(
+        problem, [(scheme, strategy)], certificate=certificate, seed=seed, max_samples=max_samples, progress=progress,
+        draw=draw_test if (workers or 1) == 1 else ray_drawer(workers),
+    )
+    if out is not None:
+        write_strategy(out, certified.document())
+    return certified
+
+
+def certify_best(
+    problem: Problem, choices: Sequence[tuple[BatchScheme, ToeplitzStrategy]], *, certificate: str, seed: int,
+    draw: "DrawTest", max_samples: int | None = None, progress: Progress | None = None,
+) -> CertifiedStrategy:
+    """Certify the best of a few choices, given in the order of the RMSE the search found.
+
+    Choices that a deterministic accountant serves need no samples: the first of them, if it is the best of all, is the result;
+    otherwise those choices are left out.
+
+    Args:
+      problem: the target.
+      choices: schemes and strategies, best first, at least one.
+      certificate: a word of `CERTIFICATES`.
+      seed: of the run; the certifying streams are keyed apart from all others.
+      draw: draws one test.
+      max_samples: the most samples of one test; None means `MAX_SAMPLES`.
+      progress: told where the work stands.
+    """
+    started = time.perf_counter()
+    checks.one_of(CERTIFICATES, certificate=certificate)
+    most = MAX_SAMPLES[certificate] if max_samples is None else checks.integer(max_samples=max_samples)
+    plan = make_plan(problem, choices, certificate=certificate, seed=seed, max_samples=most, progress=progress)
+
+    def make_test(candidate: int, direction: str) -> Outcome:
+        return outcome(plan.candidates[candidate].tests[DIRECTIONS.index(direction)], draw(plan, candidate, direction, progress))
+
+    made = conclude(plan, make_test)
+    mechanism = made.chosen.mechanism
+    return CertifiedStrategy(
+        problem=problem, mechanism=mechanism, certificate=made, seed=seed, seconds=time.perf_counter() - started,
+        evidence=(*certified_evidence(made), *account(mechanism, epsilon=problem.epsilon)),
+    )
+
+
+def make_plan(
+    problem: Problem, choices: Sequence[tuple[BatchScheme, ToeplitzStrategy]], *, certificate: str, seed: int, max_samples: int,
+    progress: Progress | None = None, purpose: str = "certify",
+) -> Plan:
+    """Everything about a certificate that is fixed before its samples are drawn."""
+    target = dict(epsilon=problem.epsilon, delta=problem.delta)
+    if choices[0][0].name in NORM_ONLY:
+        candidate = _deterministic_candidate(*choices[0], **target)
+        return Plan(method="tail_sum", seed=seed, candidates=(), fallback=candidate, purpose=purpose, **target)
+    sampled = []
+    for scheme, strategy in choices:
+        if scheme.name not in NORM_ONLY:
+            if progress is not None:
+                progress(f"pilot of {scheme.name}, bandwidth {strategy.bandwidth}", len(sampled), len(choices))
+            pilot = solve_sigma(scheme, strategy, samples=PILOT_SAMPLES, seed=seed, **target)
+            sampled.append(Choice(mechanism=Mechanism(scheme=scheme, strategy=strategy, sigma=pilot.sigma), pilot=pilot))
+    settings = dict(seed=seed, max_samples=max_samples, purpose=purpose, **target)
+    if certificate == "published":
+        return plan_published(sampled[0], **settings)
+    return plan_tail_sum(sampled, tilt=certificate == "tilted", **settings)
+
+
+def _deterministic_candidate(scheme: BatchScheme, strategy: ToeplitzStrategy, *, epsilon: float, delta: float) -> Candidate:
+    found = calibrate(scheme, strategy, epsilon=epsilon, delta=delta, accountant=NORM_ONLY[scheme.name])
+    return deterministic(
+        Mechanism(scheme=scheme, strategy=strategy, sigma=found.sigma), accountant=found.accountant,
+        delta={evidence.direction: evidence.delta for evidence in found.evidence},
+    )
+
+
+def certified_evidence(certificate: Certificate) -> tuple[Evidence, Evidence]:
+    """The certificate's two statements about its selection."""
+    statements = []
+    for index, direction in enumerate(DIRECTIONS):
+        test, plan = certificate.chosen.tests[index], certificate.plan
+        if test.sampler == "bound":
+            statements.append(Evidence(
+                accountant=test.accountant, direction=direction, kind="bound", epsilon=plan.epsilon, delta=test.threshold,
+                adjacency=certificate.chosen.mechanism.scheme.adjacency, details={"method": "deterministic"},
+            ))
+            continue
+        made = certificate.outcomes[certificate.selected][index]
+        statements.append(Evidence(
+            accountant="monte_carlo", direction=direction, kind="certified", epsilon=plan.epsilon, delta=certificate.delta[direction],
+            adjacency=certificate.chosen.mechanism.scheme.adjacency,
+            details={
+                "method": plan.method, "sampler": test.sampler, "alpha": test.alpha, "samples": test.samples, "threshold": test.threshold,
+                "bound": test.bound, "bias": test.bias, "mean": made.mean, "seed": plan.seed, "dtype": "float64",
+                "confidence": "none needed: delta is that of the whole pipeline, averaged over the certifying samples",
+            },
+        ))
+    return tuple(statements)
+
+
+def draw_test(plan: Plan, candidate: int, direction: str, progress: Progress | None = None) -> list[BlockSums]:
+    """Draw all blocks of one test in this process."""
+    blocks = plan.candidates[candidate].tests[DIRECTIONS.index(direction)].blocks
+    sums = []
+    for start in range(0, blocks, BLOCKS_PER_TASK):
+        sums += draw_blocks(plan, candidate, direction, range(start, min(start + BLOCKS_PER_TASK, blocks)))
+        _tell(progress, plan, candidate, direction, len(sums), blocks)
+    return sums
+
+
+def ray_drawer(workers: int, *, gpus: float = 0.0, address: str | None = None, cache_directory: Path | None = None) -> "DrawTest":
+    """A drawer that splits the blocks over Ray tasks; it starts Ray unless a session is running already."""
+    workers = checks.integer(workers=workers)
+
+    def draw(plan: Plan, candidate: int, direction: str, progress: Progress | None = None) -> list[BlockSums]:
+        from engine.environment import ray, start_ray
+
+        blocks = plan.candidates[candidate].tests[DIRECTIONS.index(direction)].blocks
+        with start_ray(workers=workers, address=address, gpus_per_trial=gpus, cache_directory=cache_directory):
+            task = ray.remote(num_cpus=1, num_gpus=gpus)(draw_blocks)
+            shared = ray.put(plan)
+            waiting = [
+                task.remote(shared, candidate, direction, range(start, min(start + BLOCKS_PER_TASK, blocks)))
+                for start in range(0, blocks, BLOCKS_PER_TASK)
+            ]
+            sums: list[BlockSums] = []
+            while waiting:
+                done, waiting = ray.wait(waiting, num_returns=1)
+                sums += ray.get(done[0])
+                _tell(progress, plan, candidate, direction, len(sums), blocks)
+        return sums
+
+    return draw
+
+
+def _tell(progress: Progress | None, plan: Plan, candidate: int, direction: str, done: int, blocks: int) -> None:
+    if progress is not None:
+        mechanism = plan.candidates[candidate].mechanism
+        progress(
+            f"certify {mechanism.scheme.name} b={mechanism.strategy.bandwidth} sigma={mechanism.sigma:.4f} {direction}", done, blocks,
+        )
