@@ -12,7 +12,7 @@ from pathlib import Path
 from accountants.calibration import calibrate
 from accountants.certificates.conclusion import conclude
 from accountants.certificates.planning import Choice, deterministic, plan_published, plan_tail_sum
-from accountants.certificates.records import Candidate, Certificate, Outcome, Plan, certificate_to_dict
+from accountants.certificates.records import Candidate, Certificate, Outcome, Plan, certificate_to_dict, committed
 from accountants.certificates.sampling import BlockSums, draw_blocks, outcome
 from accountants.evidence import DIRECTIONS, Evidence
 from accountants.gaussian import rmse_lower_limit
@@ -113,7 +113,7 @@ def certify_best(
       problem: the target.
       choices: schemes and strategies, best first, at least one.
       certificate: a word of `CERTIFICATES`.
-      seed: of the run; the certifying streams are keyed apart from all others.
+      seed: of the run; the seed of the certifying streams is derived from it and the whole plan.
       draw: draws one test.
       max_samples: the most samples of one test; None means `MAX_SAMPLES`.
       progress: told where the work stands.
@@ -121,7 +121,7 @@ def certify_best(
     started = time.perf_counter()
     checks.one_of(CERTIFICATES, certificate=certificate)
     most = MAX_SAMPLES[certificate] if max_samples is None else checks.integer(max_samples=max_samples)
-    plan = make_plan(problem, choices, certificate=certificate, seed=seed, max_samples=most, progress=progress)
+    plan = committed(make_plan(problem, choices, certificate=certificate, seed=seed, max_samples=most, progress=progress), run_seed=seed)
 
     def make_test(candidate: int, direction: str) -> Outcome:
         return outcome(plan.candidates[candidate].tests[DIRECTIONS.index(direction)], draw(plan, candidate, direction, progress))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from accountants.certificates.conclusion import guaranteed_delta
 from accountants.certificates.recheck import failures
-from accountants.certificates.records import Certificate, Plan, certificate_from_dict
+from accountants.certificates.records import Certificate, Plan, certificate_from_dict, committed
 from accountants.certificates.sampling import outcome
 from accountants.evidence import DIRECTIONS
 from engine.certification import DrawTest, Progress, certified_evidence, draw_test
@@ -78,6 +78,8 @@ def _disagreements(document: dict[str, object], certificate: Certificate) -> lis
         found.append("The file's scheme, strategy and sigma are not those of the candidate its certificate selects.")
     if (problem.epsilon, problem.delta) != (plan.epsilon, plan.delta):
         found.append("The file's problem has another epsilon or delta than its certificate.")
+    if committed(plan, run_seed=document["seeds"].get("run", -1)).seed != plan.seed:
+        found.append("The certifying seed is not the one that the run's seed and the plan give, so the plan may be younger than its samples.")
     derived = {(e.accountant, e.direction, e.kind): e for e in certified_evidence(certificate)}
     for claim in evidence_of(document):
         match = derived.pop((claim.accountant, claim.direction, claim.kind), None)

@@ -1,6 +1,8 @@
 """The values of a certificate, and their plain JSON form."""
 
 import dataclasses
+import hashlib
+import json
 import math
 from collections.abc import Mapping
 
@@ -123,6 +125,17 @@ class Plan:
                 raise InputError("Expected the tests of the published procedure to share threshold, samples and bound.")
 
 
+def committed(plan: Plan, *, run_seed: int) -> Plan:
+    """The plan with a seed derived from all its content and the run's seed.
+
+    So the samples of a test are tied to the list they were planned for: the same list draws the same samples again, and any
+    change to it, made for whatever reason, draws fresh ones.
+    """
+    content = _plan_to_dict(dataclasses.replace(plan, seed=0)) | {"run_seed": run_seed}
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode()).hexdigest()
+    return dataclasses.replace(plan, seed=int(digest[:15], 16))
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Outcome:
     """What a test's samples said.
@@ -191,11 +204,7 @@ def mechanism_from_dict(values: Mapping[str, object]) -> Mechanism:
 
 def certificate_to_dict(certificate: Certificate) -> dict[str, object]:
     """A certificate as plain JSON values."""
-    plan = certificate.plan
-    return {
-        "method": plan.method, "epsilon": plan.epsilon, "delta": plan.delta, "seed": plan.seed, "purpose": plan.purpose,
-        "candidates": [_candidate_to_dict(candidate) for candidate in plan.candidates],
-        "fallback": None if plan.fallback is None else _candidate_to_dict(plan.fallback),
+    return _plan_to_dict(certificate.plan) | {
         "outcomes": [[None if o is None else dataclasses.asdict(o) for o in pair] for pair in certificate.outcomes],
         "selected": certificate.selected,
         "certified_delta": dict(certificate.delta),
@@ -219,6 +228,14 @@ def certificate_from_dict(values: Mapping[str, object]) -> Certificate:
     outcomes = tuple(tuple(None if o is None else _build(Outcome, o) for o in pair) for pair in values["outcomes"])
     selected = checks.integer(at_least=-1, at_most=len(plan.candidates) - 1, selected=values["selected"])
     return Certificate(plan=plan, outcomes=outcomes, selected=selected, delta=dict(values["certified_delta"]))
+
+
+def _plan_to_dict(plan: Plan) -> dict[str, object]:
+    return {
+        "method": plan.method, "epsilon": plan.epsilon, "delta": plan.delta, "seed": plan.seed, "purpose": plan.purpose,
+        "candidates": [_candidate_to_dict(candidate) for candidate in plan.candidates],
+        "fallback": None if plan.fallback is None else _candidate_to_dict(plan.fallback),
+    }
 
 
 def _candidate_to_dict(candidate: Candidate) -> dict[str, object]:
