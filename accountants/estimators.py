@@ -72,7 +72,7 @@ class AddEnvelope:
         excess = np.maximum(self.values(edges[:-1]) - clip, 0.0)
         # Below the first edge g is at most 1 and has probability Φ(−38) < 1e-300; above the last edge g − clip is at most its value there.
         tail = ndtr(-_FARTHEST) * (1.0 + max(float(self.values(edges[-1])) - clip, 0.0))
-        return ROUND_UP * (float(excess @ np.diff(ndtr(edges))) + tail)
+        return ROUND_UP * float(excess @ np.diff(ndtr(edges)) + tail)
 
     def clip_for(self, bias: float) -> float:
         """A level B' in (0, 1] with `bias(B') <= bias`, close to the smallest such (bisection on z, upper end)."""
