@@ -1,17 +1,30 @@
 """From moments and Gaussian bounds to (ε, δ) (math/balls-in-bins.md, sections (c) and (d)); everything is rounded up."""
 
+import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
+import scipy.optimize
 from scipy.special import log_ndtr, ndtr
 
 ROUND_UP = 1e-12
 """Relative inflation that covers the few dozen float64 roundings of a closed form."""
 
 _STEPS_PER_ORDER = 8
-_EPSILON_STEPS = 80
-_EPSILON_RESOLUTION = 1e-10
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Bound:
+    """An upper bound (δ at a given ε, or ε at a given δ) and how it was found, in plain JSON values."""
+
+    value: float
+    details: Mapping[str, object]
+
+
+def best(bounds: Iterable[Bound]) -> Bound:
+    """The smallest of several bounds on the same number."""
+    return min(bounds, key=lambda bound: bound.value)
 
 
 def gaussian_delta(epsilon: np.ndarray | float, *, mu: np.ndarray | float) -> np.ndarray:
@@ -29,24 +42,26 @@ def gaussian_epsilon(delta: float, *, mu: float) -> float:
     return smallest_epsilon(lambda epsilon: float(gaussian_delta(epsilon, mu=mu)), delta)
 
 
-def smallest_epsilon(delta_at: Callable[[float], float], delta: float, *, largest: float = 1e6) -> float:
-    """An ε in [0, largest] at which `delta_at` was itself found to be at most δ, to about 1e-10; infinite if there is none.
+def smallest_epsilon(
+    delta_at: Callable[[float], float], delta: float, *, start: float = 1e-3, smallest: float = 0.0, largest: float = 1e6
+) -> float:
+    """An ε in [smallest, largest] at which `delta_at` was itself found to be at most δ, next to the last one where it was not.
 
-    `delta_at` should not increase; where it does, the result is still an ε whose own δ was checked.
+    `delta_at` should not increase; where it does, the result is still an ε whose own δ was checked. Infinite if nothing up to `largest` will do.
     """
-    if delta_at(0.0) <= delta:
-        return 0.0
-    low, high = 0.0, 1e-3
+    if delta_at(smallest) <= delta:
+        return smallest
+    low, high = smallest, max(start, 1.01 * smallest)
     while delta_at(high) > delta:
         low, high = high, 2.0 * high
         if high > largest:
             return math.inf
-    for _ in range(_EPSILON_STEPS):
-        if high - low <= _EPSILON_RESOLUTION * high:
-            break
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if delta_at(middle) <= delta else (middle, high)
-    return high
+    excess = lambda epsilon: math.log(max(delta_at(epsilon), 1e-300) / delta)
+    root = scipy.optimize.brentq(excess, low, high, xtol=1e-13, rtol=1e-10) if excess(high) < 0 else high
+    nudge = 1e-10
+    while (found := min(high, root * (1 + nudge))) < high and delta_at(found) > delta:
+        nudge *= 4.0
+    return found
 
 
 def real_orders(order: int) -> np.ndarray:
@@ -73,13 +88,13 @@ def delta_from_moments(log_moments: np.ndarray, *, epsilon: float) -> tuple[floa
     """
     orders, logs = interpolated(log_moments)
     log_delta = logs - (orders - 1) * epsilon + orders * np.log1p(-1 / orders) - np.log(orders - 1)
-    best = int(np.argmin(log_delta))
-    return float(min(1.0, math.exp(min(0.0, log_delta[best] + ROUND_UP * (1 + orders[best] * epsilon))))), float(orders[best])
+    at = int(np.argmin(log_delta))
+    return float(min(1.0, math.exp(min(0.0, log_delta[at] + ROUND_UP * (1 + orders[at] * epsilon))))), float(orders[at])
 
 
 def epsilon_from_moments(log_moments: np.ndarray, *, delta: float) -> tuple[float, float]:
     """(ε, the α that gives it): the inverse of `delta_from_moments`; ε is infinite if no moment is finite."""
     orders, logs = interpolated(log_moments)
     epsilons = (logs + orders * np.log1p(-1 / orders) - math.log(delta) - np.log(orders - 1)) / (orders - 1)
-    best = int(np.argmin(epsilons))
-    return float(max(0.0, epsilons[best] + ROUND_UP * (1 + abs(epsilons[best])))), float(orders[best])
+    at = int(np.argmin(epsilons))
+    return float(max(0.0, epsilons[at] + ROUND_UP * (1 + abs(epsilons[at])))), float(orders[at])

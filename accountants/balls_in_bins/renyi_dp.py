@@ -63,16 +63,40 @@ def moments(
       InputError: an argument out of range, or a table beyond the memory limit.
     """
     order, bandwidth = checks.integer(at_least=2, order=order), checks.integer(bandwidth=bandwidth)
-    h = 1.0 / np.longdouble(checks.positive(sigma=sigma)) ** 2
     bins = len(gram)
     window = min(bandwidth - 1, bins - 1)
-    band = np.where(cyclic_distance(bins) <= window, gram, 0.0)
-    extended = precise or window == 0
-    scaled, steps = _scaled_sums(
-        _Band(gram=band, h=h, level=max(0.0, float(band.max())), window=window, weights=_scaled_weights(token_weights, bins)),
-        order, np.longdouble if extended else np.float64,
+    if window == 0:
+        return diagonal_moments(np.diag(gram), sigma=sigma, order=order, token_weights=token_weights)
+    h = 1.0 / np.longdouble(checks.positive(sigma=sigma)) ** 2
+    inside = np.where(cyclic_distance(bins) <= window, gram, 0.0)
+    band = _Band(
+        gram=inside, h=h, level=max(0.0, float(inside.max())), window=window, weights=_scaled_weights(token_weights, bins),
     )
-    return _unscale(scaled, steps, bins, h, max(0.0, float(band.max())), token_weights, extended)
+    scaled, steps = _scaled_sums(band, order, np.longdouble if precise else np.float64)
+    return _unscale(scaled, steps, bins, h, band.level, token_weights, precise)
+
+
+def diagonal_moments(diagonal: np.ndarray, *, sigma: float, order: int, token_weights: np.ndarray | None = None) -> Moments:
+    """As `moments` for band 1: coefficient extraction with one (α+1)² matrix per run of equal bins, in extended precision.
+
+    Args:
+      diagonal: (b,) float64, the G_ii.
+    """
+    order = checks.integer(at_least=2, order=order)
+    h = 1.0 / np.longdouble(checks.positive(sigma=sigma)) ** 2
+    bins, level, weights = len(diagonal), max(0.0, float(np.max(diagonal))), _scaled_weights(token_weights, len(diagonal))
+    counts = np.arange(order + 1)
+    added = counts[:, None] - counts[None, :]
+    cross = np.exp(-np.maximum(added, 0) * counts[None, :] * (h * level))
+    sums = np.zeros(order + 1, np.longdouble)
+    sums[0] = 1.0
+    keys = np.stack([diagonal, weights])
+    starts = np.flatnonzero(np.r_[True, (keys[:, 1:] != keys[:, :-1]).any(axis=0)])
+    for start, stop in zip(starts, np.r_[starts[1:], bins]):
+        own = _self_factors(h * (level - np.longdouble(diagonal[start])), weights[start], order, np.longdouble)
+        matrix = np.where(added >= 0, own[np.maximum(added, 0)] * cross, np.longdouble(0))
+        sums = np.linalg.matrix_power(matrix, int(stop - start)) @ sums
+    return _unscale(sums, float((order + 1) ** 3) * bins, bins, h, level, token_weights, True)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -106,8 +130,6 @@ def _scaled_weights(token_weights: np.ndarray | None, bins: int) -> np.ndarray:
 
 def _scaled_sums(band: _Band, order: int, dtype: type) -> tuple[np.ndarray, float]:
     """(α+1,) level-scaled sums, and how many products were added up."""
-    if band.window == 0:
-        return _independent_sums(band, order, dtype)
     table = _transitions(band.window, order)
     rows = _row_factors(band, table, dtype)
     if not band.wraps:
@@ -125,31 +147,15 @@ def _scaled_sums(band: _Band, order: int, dtype: type) -> tuple[np.ndarray, floa
     return sums, steps
 
 
-def _self_factors(band: _Band, n: int, order: int, dtype: type) -> np.ndarray:
-    """(α+1,): e^{½h u(u−1)(G_nn−g) + u·weight_n}/u! for u = 0..α."""
+def _self_factors(gap: np.longdouble, weight: float, order: int, dtype: type) -> np.ndarray:
+    """(α+1,): e^{−½u(u−1)·gap + u·weight}/u! for u = 0..α, gap = h(g − G_nn)."""
     u = np.arange(order + 1, dtype=np.longdouble)
-    logs = -0.5 * u * (u - 1) * band.gap(n, n) + u * band.weights[n]
+    logs = -0.5 * u * (u - 1) * gap + u * weight
     return (np.exp(logs) / _factorials(order)).astype(dtype)
 
 
 def _factorials(order: int) -> np.ndarray:
     return np.cumprod(np.maximum(np.arange(order + 1), 1).astype(np.longdouble))
-
-
-def _independent_sums(band: _Band, order: int, dtype: type) -> tuple[np.ndarray, float]:
-    """Band 1: coefficient extraction, one (α+1)² matrix per run of equal bins."""
-    counts = np.arange(order + 1)
-    added = counts[:, None] - counts[None, :]
-    cross = np.exp(-np.maximum(added, 0) * counts[None, :] * (band.h * band.level)).astype(dtype)
-    sums = np.zeros(order + 1, dtype)
-    sums[0] = 1.0
-    bins = len(band.gram)
-    keys = np.stack([np.diag(band.gram), band.weights])
-    starts = np.flatnonzero(np.r_[True, (keys[:, 1:] != keys[:, :-1]).any(axis=0)])
-    for start, stop in zip(starts, np.r_[starts[1:], bins]):
-        matrix = np.where(added >= 0, _self_factors(band, start, order, dtype)[np.maximum(added, 0)] * cross, dtype(0))
-        sums = np.linalg.matrix_power(matrix, int(stop - start)) @ sums
-    return sums, float((order + 1) ** 3) * bins
 
 
 def simplex(total: int, parts: int) -> np.ndarray:
@@ -222,7 +228,7 @@ def _row_factors(band: _Band, table: _Transitions, dtype: type):
             inner = added * (table.states[:, :-2] @ gaps[-2::-1] + table.states[:, -1] * height)
             per_leaving = added * (gaps[-1] - height)
             logs = -(inner[table.target] + per_leaving[table.target] * table.leaving)
-            remembered[key] = np.exp(logs) * _self_factors(band, n, order, dtype)[added][table.target]
+            remembered[key] = np.exp(logs) * _self_factors(band.gap(n, n), band.weights[n], order, dtype)[added][table.target]
         return remembered[key]
 
     return factors
@@ -233,7 +239,7 @@ def _prefix_weights(band: _Band, prefixes: np.ndarray, dtype: type) -> np.ndarra
     order = int(prefixes.sum(axis=1).max())
     weights = np.ones(len(prefixes), dtype)
     for i in range(band.window):
-        weights *= _self_factors(band, i, order, dtype)[prefixes[:, i]]
+        weights *= _self_factors(band.gap(i, i), band.weights[i], order, dtype)[prefixes[:, i]]
         for j in range(i):
             weights *= np.exp(-(prefixes[:, i] * prefixes[:, j]) * band.gap(i, j)).astype(dtype)
     return weights
