@@ -26,7 +26,7 @@ _FRACTIONS = (0.3, 0.4, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.93, 0.95, 0
 _STANDARD_ERRORS = 3.0
 """A candidate's σ is chosen so that its test passes unless the estimates err by this many standard errors."""
 
-_SIGMA_TOLERANCE = 0.004
+_SIGMA_TOLERANCE = 0.002
 """Fewer samples are preferred where they cost less than this in σ."""
 
 _FALLBACK_STEP = 1.01

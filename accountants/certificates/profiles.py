@@ -12,14 +12,23 @@ from accountants.evidence import DIRECTIONS
 from accountants.monte_carlo.pilot import PilotResult
 from accountants.monte_carlo.streams import Stream
 from accountants.tail_sum import samples_needed
-from accountants.tilted import tilted_log_moment, tilted_remove_bound, tilted_unsupported
-from search_spaces.errors import InputError, UnsupportedError
+from accountants.tilted import best_add_shift, tilted_cost, tilted_log_moment, tilted_remove_bound, tilted_unsupported
 from search_spaces.mechanism import Mechanism
 
-_TRIAL_BLOCKS = 8
-_TILTS = (2,)
+_TRIAL_BLOCKS = 32
 _BIAS_FRACTION = 0.005
 """Share of δ that clipping the add values may hide."""
+
+_BOUND_FRACTION = 0.5
+"""A deterministic add bound below this share of δ settles the direction without samples."""
+
+_TILTS = (2, 3)
+_PRODUCTS_PER_SECOND = 2.5e7
+_TABLES = 3
+"""Tables that are built: one to plan, and about one for each of two workers."""
+
+_TILTED_SAMPLES_PER_SECOND = 5e3
+_TYPICAL_FRACTION = 0.9
 
 _TRIAL_PATH = 1 << 20
 """Path of the trial streams, apart from the pilot's own."""
@@ -52,11 +61,10 @@ class Profile:
     bound: float
 
     def samples_needed(self, *, threshold: float, delta: float, count: int) -> int:
-        """N so that `count` such tests guarantee δ; 0 where the deterministic bound is below the threshold already."""
+        """N so that `count` such tests guarantee δ; 0 where nothing needs to be drawn."""
         if self.sampler == "bound":
             return 0
         room = delta * (1 - _BIAS_FRACTION)
-        # A fraction of a percent is left for rounding N up to whole blocks at a slightly different σ.
         return samples_needed("tail_sum", delta=room, threshold=threshold, bound=self.bound, candidates=count)
 
     def test(self, mechanism: Mechanism, *, threshold: float, delta: float, count: int) -> DirectionTest:
@@ -64,11 +72,11 @@ class Profile:
         if self.sampler == "bound":
             bound = add_envelope(mechanism, epsilon=self.epsilon).bias(0.0)
             return DirectionTest(direction=self.direction, sampler="bound", threshold=bound, accountant="jensen")
-        test = _test_shape(mechanism, self.direction, self.sampler, self.alpha, epsilon=self.epsilon, delta=delta)
+        shape = _shape(mechanism, self.direction, self.sampler, self.alpha, epsilon=self.epsilon, delta=delta)
         size = block_size(mechanism)
-        room = delta * (1 - _BIAS_FRACTION)
-        blocks = -(-samples_needed("tail_sum", delta=room, threshold=threshold, bound=test.bound, candidates=count) // size)
-        return dataclasses.replace(test, threshold=threshold, blocks=max(blocks, 1), samples=max(blocks, 1) * size)
+        needed = dataclasses.replace(self, bound=shape.bound).samples_needed(threshold=threshold, delta=delta, count=count)
+        blocks = max(1, -(-needed // size))
+        return dataclasses.replace(shape, threshold=threshold, blocks=blocks, samples=blocks * size)
 
 
 def profile(
@@ -79,45 +87,70 @@ def profile(
     Args:
       mechanism: at the σ to measure at, near the pilot's.
       pilot: gives the slopes.
-      tilt: whether "remove" may use the tilted law.
+      tilt: whether tilted and shifted laws may be used.
     """
-    sampler, alpha = ("tilted", _TILTS[0]) if direction == "remove" and tilt and _tiltable(mechanism, _TILTS[0]) else ("plain", 1)
     slope = min(pilot.slopes[direction], -1.0)
-    if direction == "add" and add_envelope(mechanism, epsilon=epsilon).bias(0.0) <= 0.5 * delta:
-        return Profile(
-            direction=direction, sampler="bound", alpha=1, epsilon=epsilon, sigma=mechanism.sigma, slope=slope, relative_variance=0.0,
-            relative_error=0.0, bound=delta, delta=add_envelope(mechanism, epsilon=epsilon).bias(0.0),
-        )
-    test = _test_shape(mechanism, direction, sampler, alpha, epsilon=epsilon, delta=delta)
+    common = dict(direction=direction, epsilon=epsilon, sigma=mechanism.sigma, slope=slope)
+    if direction == "add":
+        bound = add_envelope(mechanism, epsilon=epsilon).bias(0.0)
+        if bound <= _BOUND_FRACTION * delta:
+            return Profile(**common, sampler="bound", alpha=1, delta=bound, relative_variance=0.0, relative_error=0.0, bound=bound)
+        return _measured(common, "shifted" if tilt and mechanism.scheme.fixed_participations else "plain", 1, mechanism, pilot, delta, seed)
+    best = None
+    for alpha in _TILTS if tilt else ():
+        if tilted_unsupported(mechanism, alpha=alpha) is not None:
+            continue
+        # A table is built only where it costs less than all that the best choice so far would.
+        if best is None or _TABLES * _table_seconds(mechanism, alpha) < _predicted_seconds(best, mechanism, delta):
+            one = _measured(common, "tilted", alpha, mechanism, pilot, delta, seed)
+            best = one if best is None else min(best, one, key=lambda each: _predicted_seconds(each, mechanism, delta))
+    return best or _measured(common, "plain", 1, mechanism, pilot, delta, seed)
+
+
+def _measured(
+    common: dict[str, object], sampler: str, alpha: int, mechanism: Mechanism, pilot: PilotResult, delta: float, seed: int,
+) -> Profile:
+    direction, epsilon = common["direction"], common["epsilon"]
+    shape = _shape(mechanism, direction, sampler, alpha, epsilon=epsilon, delta=delta)
     stream = Stream(seed=seed, purpose="pilot", path=(_TRIAL_PATH, DIRECTIONS.index(direction)))
-    values = np.concatenate([draw_values(mechanism, test, epsilon, stream, block) for block in range(_TRIAL_BLOCKS)])
+    values = np.concatenate([draw_values(mechanism, shape, epsilon, stream, block) for block in range(_TRIAL_BLOCKS)])
     mean, deviation = float(values.mean()), float(values.std())
     # Plain samples may see nothing of a small δ; the pilot's mixture does, at its own σ.
-    piloted = pilot.deltas[direction] * math.exp(pilot.slopes[direction] * math.log(mechanism.sigma / pilot.sigma))
-    trusted = mean > 0 and mean**2 * values.size >= 20 * deviation**2
-    estimate = mean if trusted else max(piloted, np.finfo(float).tiny)
-    variance = deviation**2 / mean**2 if trusted else test.bound / estimate
-    effective = pilot.effective_samples[direction]
+    if mean > 0 and mean**2 * values.size >= 20 * deviation**2:
+        estimate, variance = mean, (deviation / mean) ** 2
+        error = math.sqrt(variance / values.size)
+    else:
+        piloted = pilot.deltas[direction] * math.exp(pilot.slopes[direction] * math.log(mechanism.sigma / pilot.sigma))
+        estimate = max(piloted, np.finfo(float).tiny)
+        variance, error = shape.bound / estimate, 1 / math.sqrt(max(pilot.effective_samples[direction], 1.0))
     return Profile(
-        direction=direction, sampler=sampler, alpha=alpha, epsilon=epsilon, sigma=mechanism.sigma, slope=slope, bound=test.bound,
-        delta=estimate, relative_variance=variance,
-        relative_error=math.sqrt(variance / values.size) if trusted else 1 / math.sqrt(max(effective, 1.0)),
+        **common, sampler=sampler, alpha=alpha, bound=shape.bound, delta=estimate, relative_variance=variance, relative_error=error,
     )
 
 
-def _test_shape(mechanism: Mechanism, direction: str, sampler: str, alpha: int, *, epsilon: float, delta: float) -> DirectionTest:
-    """The test of a direction but for threshold and samples, which are placeholders: its sampler, bound, bias and moment."""
-    place = dict(direction=direction, sampler=sampler, threshold=np.finfo(float).tiny, blocks=1, samples=block_size(mechanism))
-    if direction == "add":
-        envelope = add_envelope(mechanism, epsilon=epsilon)
-        clip = envelope.clip_for(_BIAS_FRACTION * delta)
-        return DirectionTest(**place, bound=clip, bias=envelope.bias(clip))
-    if sampler == "plain":
+def _shape(mechanism: Mechanism, direction: str, sampler: str, alpha: int, *, epsilon: float, delta: float) -> DirectionTest:
+    """The test of a direction but for threshold and samples, which are placeholders: its law, bound, bias and moment."""
+    place = dict(
+        direction=direction, sampler=sampler, threshold=np.finfo(float).tiny, blocks=1, samples=block_size(mechanism), alpha=alpha,
+    )
+    if sampler == "tilted":
+        log_moment = tilted_log_moment(mechanism, alpha=alpha)
+        bound = tilted_remove_bound(mechanism, epsilon=epsilon, alpha=alpha, log_moment=log_moment)
+        return DirectionTest(**place, log_moment=log_moment, bound=bound)
+    if direction == "remove":
         return DirectionTest(**place)
-    log_moment = tilted_log_moment(mechanism, alpha=alpha)
-    bound = tilted_remove_bound(mechanism, epsilon=epsilon, alpha=alpha, log_moment=log_moment)
-    return DirectionTest(**place, alpha=alpha, log_moment=log_moment, bound=bound)
+    envelope = add_envelope(mechanism, epsilon=epsilon)
+    if sampler == "shifted":
+        best = best_add_shift(envelope)
+        return DirectionTest(**place, shift=best.shift, bound=best.bound)
+    clip = envelope.clip_for(_BIAS_FRACTION * delta)
+    return DirectionTest(**place, bound=clip, bias=envelope.bias(clip))
 
 
-def _tiltable(mechanism: Mechanism, alpha: int) -> bool:
-    return tilted_unsupported(mechanism, alpha=alpha) is None
+def _table_seconds(mechanism: Mechanism, alpha: int) -> float:
+    return tilted_cost(mechanism, alpha=alpha).operations / _PRODUCTS_PER_SECOND
+
+
+def _predicted_seconds(one: Profile, mechanism: Mechanism, delta: float) -> float:
+    samples = one.samples_needed(threshold=_TYPICAL_FRACTION * delta, delta=delta, count=1)
+    return samples / _TILTED_SAMPLES_PER_SECOND + _TABLES * _table_seconds(mechanism, one.alpha)

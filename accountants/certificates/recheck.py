@@ -8,7 +8,7 @@ from accountants.certificates.sampling import block_size, passes
 from accountants.estimators import add_envelope
 from accountants.evidence import DIRECTIONS
 from accountants.registry import ACCOUNTANTS
-from accountants.tilted import tilted_log_moment, tilted_remove_bound
+from accountants.tilted import shifted_add_bound, tilted_log_moment, tilted_remove_bound
 from search_spaces.errors import BandsmithError
 from search_spaces.mechanism import Mechanism
 
@@ -90,6 +90,8 @@ def _sampled_test(mechanism: Mechanism, test: DirectionTest, epsilon: float) -> 
         if not math.isclose(moment, test.log_moment, rel_tol=_RELATIVE, abs_tol=_RELATIVE):
             found.append(f"log_moment is {moment:.12g}, not {test.log_moment:.12g}.")
         needed = tilted_remove_bound(mechanism, epsilon=epsilon, alpha=test.alpha, log_moment=test.log_moment)
+    elif test.sampler == "shifted":
+        needed = shifted_add_bound(add_envelope(mechanism, epsilon=epsilon), shift=test.shift)
     elif test.direction == "add":
         # Values are clipped at the bound, so any bound is one; what it hides is the bias.
         needed = 0.0

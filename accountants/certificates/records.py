@@ -16,8 +16,9 @@ from search_spaces.strategies import ToeplitzStrategy
 METHODS = ("tail_sum", "published")
 """`tail_sum`: a fixed list, the first candidate that passes is selected. `published`: σ descends until the first failure."""
 
-SAMPLERS = ("plain", "tilted", "bound")
-"""`plain`: outputs from P (remove) or Q (add). `tilted`: from the law tilted by LR^α (remove). `bound`: deterministic, nothing is drawn."""
+SAMPLERS = ("plain", "tilted", "shifted", "bound")
+"""`plain`: outputs from P (remove) or Q (add). `tilted`: from the law tilted by LR^α (remove). `shifted`: from Q moved against the mean
+C E[x] (add). `bound`: deterministic, nothing is drawn."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -34,6 +35,7 @@ class DirectionTest:
       bias: η, what clipping the values at B can hide; added to the guarantee.
       alpha: power of the tilt (1: plain).
       log_moment: log Z_α of the (residual) tilted law, 0 for plain.
+      shift: s >= 0 of the shifted law, in standard deviations of the noise.
       accountant: for `bound`, which accountant gave it.
     """
 
@@ -46,6 +48,7 @@ class DirectionTest:
     bias: float = 0.0
     alpha: int = 1
     log_moment: float = 0.0
+    shift: float = 0.0
     accountant: str | None = None
 
     def __post_init__(self) -> None:
@@ -54,6 +57,7 @@ class DirectionTest:
         checks.between(0, 1, threshold=self.threshold)
         checks.positive(bound=self.bound)
         checks.non_negative(bias=self.bias)
+        checks.non_negative(shift=self.shift)
         checks.integer(at_least=1, alpha=self.alpha)
         drawn = self.sampler != "bound"
         checks.integer(at_least=int(drawn), blocks=self.blocks)

@@ -10,9 +10,9 @@ import numpy as np
 from accountants.certificates.records import DirectionTest, Outcome, Plan
 from accountants.estimators import ROUND_UP, add_values, remove_values
 from accountants.evidence import DIRECTIONS
-from accountants.monte_carlo.simulation import P, Q, Simulation
+from accountants.monte_carlo.simulation import Law, P, Q, Simulation
 from accountants.monte_carlo.streams import Stream
-from accountants.tilted import TiltedLaw, tilted_law, tilted_remove_values
+from accountants.tilted import TiltedLaw, shifted_add_values, tilted_law, tilted_remove_values
 from search_spaces.errors import CertificateError, NumericalError
 from search_spaces.mechanism import Mechanism
 
@@ -66,6 +66,9 @@ def draw_values(mechanism: Mechanism, test: DirectionTest, epsilon: float, strea
         law = _tilted_law(mechanism, test.alpha)
         log_ratio = simulation.draw(stream, block, sigmas=[mechanism.sigma], sampler=law.sample).log_ratio[0, 0]
         return tilted_remove_values(log_ratio, epsilon=epsilon, xi=xi, alpha=test.alpha, log_moment=test.log_moment)
+    if test.sampler == "shifted":
+        draws = simulation.draw(stream, block, sigmas=[mechanism.sigma], proposal=(Law(scale=0.0, shift=-test.shift),))
+        return shifted_add_values(draws.log_ratio[0, 0], draws.projection[0], epsilon=epsilon, xi=xi, shift=test.shift)
     proposal = P if test.direction == "remove" else Q
     log_ratio = simulation.draw(stream, block, sigmas=[mechanism.sigma], proposal=(proposal,)).log_ratio[0, 0]
     values = remove_values if test.direction == "remove" else add_values
