@@ -90,7 +90,7 @@ class _Probe:
 
     Attributes:
       sigma: σ.
-      excess: log of the worse direction's δ over the target; <= 0 meets it. NaN where the accountant had no answer.
+      excess: log of the worse direction's δ over the target; <= 0 meets it. NaN where the answer was unresolved, infinite where it failed.
       evidence: both directions, or None.
       failure: why there is none.
     """
@@ -111,7 +111,7 @@ class _Probe:
 
 @dataclasses.dataclass(kw_only=True)
 class _Search:
-    """The root of δ(σ) − δ in log σ; a multiplier whose δ is unresolved counts as large enough to bracket with, but is never returned."""
+    """The root of δ(σ) − δ in log σ; a σ whose δ is unresolved counts as large enough to bracket with, but is never returned."""
 
     accountant: Accountant
     mechanism: Mechanism
@@ -125,8 +125,10 @@ class _Search:
         sigma = math.exp(log_sigma)
         try:
             evidence = self.accountant.delta(self.mechanism.with_sigma(sigma), epsilon=self.epsilon)
-        except (UnresolvedError, NumericalError) as error:
+        except UnresolvedError as error:
             return _Probe(sigma=sigma, excess=math.nan, failure=str(error))
+        except NumericalError as error:
+            return _Probe(sigma=sigma, excess=math.inf, failure=str(error))
         achieved = worst(evidence).delta
         return _Probe(sigma=sigma, excess=math.log(achieved / self.delta) if achieved > 0 else -math.inf, evidence=evidence)
 
@@ -148,6 +150,11 @@ class _Search:
             if low.misses:
                 return low, high
             high, step = low, min(1.5 * step, 1.0)
+        if not high.meets:
+            raise CalibrationError(
+                f"{self.accountant.name} resolves no noise multiplier down to {high.sigma:.3g} for ({self.epsilon:g}, {self.delta:g})-DP: "
+                f"{self.report(high)}."
+            )
         raise CalibrationError(
             f"{self.accountant.name} finds even sigma={high.sigma:.3g} enough for ({self.epsilon:g}, {self.delta:g})-DP; "
             f"at this delta the scheme itself is the protection, choose a smaller one."
@@ -156,8 +163,8 @@ class _Search:
     def narrowed(self, low: _Probe, high: _Probe, tolerance: float) -> _Probe:
         """The upper end of the bracket once it is narrower than the tolerance.
 
-        Interpolation aims a little to the side of the root that was hit less recently, so that the bracket closes from both ends; every third
-        step bisects, which bounds the number of steps whatever the function.
+        Interpolation aims a little to the side of the root that was hit less recently, so that the bracket closes from both ends; every
+        third step bisects, which bounds the number of steps whatever the function.
         """
         width = lambda: math.log(high.sigma / low.sigma)
         aim = 1.0

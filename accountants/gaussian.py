@@ -50,7 +50,7 @@ def _delta_and_slack(epsilon: np.ndarray | float, mu: np.ndarray | float) -> tup
 
 
 def _at_non_negative(epsilon: np.ndarray, mu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """With x = ε/μ − μ/2: Φ(−x) − ½e^{−x²/2} erfcx((x+μ)/√2), in which the factor e^ε has cancelled and both tails are relative to e^{−x²/2}."""
+    """With x = ε/μ − μ/2: Φ(−x) − ½e^{−x²/2} erfcx((x+μ)/√2), in which e^ε has cancelled and both tails are relative to e^{−x²/2}."""
     x = epsilon / mu - mu / 2
     density = 0.5 * np.exp(-0.5 * np.square(x))
     first = np.where(x < 0, ndtr(-x), density * erfcx(np.maximum(x, 0.0) / math.sqrt(2)))
@@ -102,8 +102,8 @@ def _boundary(holds: Callable[[float], bool], *, inside: float, outside: float) 
 class GaussianAccountant(Accountant):
     """The unamplified Gaussian mechanism of sensitivity √(max participations)·‖c‖: an upper bound for every scheme.
 
-    A schedule is a Gaussian mechanism of mean ‖Cx‖ at most that sensitivity, and a scheme is a mixture of schedules against one Q, so the bound
-    follows from joint convexity in both directions. It is exact for `deterministic`, whose windows are never truncated.
+    A schedule is a Gaussian mechanism of mean ‖Cx‖ at most that sensitivity, and a scheme is a mixture of schedules against one Q, so the
+    bound follows from joint convexity in both directions. It is exact for `deterministic`, whose windows are never truncated.
     """
 
     name = "gaussian"

@@ -1,9 +1,9 @@
 """The accountant `jensen`: a closed-form bound for "add" that uses amplification, for every scheme.
 
 Jensen's inequality over the schedules x gives LR >= exp(ν + ξ Z), ν = −E‖Cx‖²/(2σ²), ξ = ‖C E[x]‖/σ, with Z ~ N(0, 1) under Q, and
-δ_add = E_Q (1 − e^ε LR)_+ decreases in LR, so δ_add <= δ_G(ε + ν + ξ²/2; ξ) (math/certificates.md, section 3, whose formula for fixed
-participations drops the linear term; it vanishes only where C E[x] is parallel to v = C^{−T}1). Where participations are not fixed a thinned
-law gives more; see accountants/estimators.py.
+δ_add = E_Q (1 − e^ε LR)_+ decreases in LR, so δ_add <= δ_G(ε + ν + ξ²/2; ξ) (math/certificates.md, section 3). For fixed participations
+this is not the δ_G(ε + ν_⊥; ξ) of "The Gaussian factor" there, which is no bound: the residual keeps a linear term unless C E[x] is parallel
+to v = C^{−T}1. Where participations are not fixed a thinned law gives more; see accountants/estimators.py.
 """
 
 import functools
@@ -36,11 +36,11 @@ class JensenAccountant(Accountant):
     def epsilon(self, mechanism: Mechanism, *, delta: float) -> tuple[Evidence, Evidence]:
         start = time.perf_counter()
         remove, add = GaussianAccountant().epsilon(mechanism, delta=delta)
-        epsilon = add.epsilon
-        # Every envelope holds at every ε; the second is chosen closer to where it is used.
-        for _ in range(2):
+        epsilon, previous = add.epsilon, math.inf
+        # Every envelope holds at every ε; the next one is the best at the ε that the last one gave.
+        while epsilon < previous:
             mu, shift = _shifted_gaussian(add_envelope(mechanism, epsilon=epsilon))
-            epsilon = min(epsilon, max(0.0, gaussian_epsilon(delta=add.delta / ROUND_UP, mu=mu) - shift))
+            previous, epsilon = epsilon, min(epsilon, max(0.0, gaussian_epsilon(delta=add.delta / ROUND_UP, mu=mu) - shift))
         return self._pair(remove, add, epsilon=epsilon, delta=add.delta, start=start)
 
     def _pair(self, remove: Evidence, add: Evidence, *, epsilon: float, delta: float, start: float) -> tuple[Evidence, Evidence]:

@@ -1,4 +1,4 @@
-"""The accountant `pld`: privacy loss distributions of Poisson sampling and random allocation, and of the cyclic schemes by reduction to them.
+"""The accountant `pld`: privacy loss distributions of Poisson sampling and random allocation; cyclic schemes by reduction to them.
 
 Windows do not overlap, so a cyclic scheme is DP-SGD over the T/b eligible steps with noise σ/‖c‖ (math/batch-schemes.md, "The schemes").
 One step (Poisson) or one group of steps (random allocation) becomes a law of likelihood ratios rounded up in convex order
@@ -200,7 +200,8 @@ class PldAccountant(Accountant):
     def unsupported(self, mechanism: Mechanism) -> str | None:
         if mechanism.scheme.name in _POISSON + _ALLOCATION:
             return None
-        return f"{mechanism.scheme.name} has no reduction to Poisson sampling or random allocation; pld serves {', '.join(_POISSON + _ALLOCATION)}."
+        served = ", ".join(_POISSON + _ALLOCATION)
+        return f"{mechanism.scheme.name} has no reduction to Poisson sampling or random allocation; pld serves {served}."
 
     def delta(self, mechanism: Mechanism, *, epsilon: float) -> tuple[Evidence, Evidence]:
         epsilon = checks.non_negative(epsilon=epsilon)

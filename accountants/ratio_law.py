@@ -20,10 +20,10 @@ _POINTS = 800
 """A law is moved to half its step whenever fewer points than this carry it."""
 
 _MOST_POINTS = 2**16
-_FARTHEST = 9.0
-"""Normal quantile at which one mechanism's grid ends; Φ(−9) is 1e-19."""
+_FARTHEST = 10.0
+"""Normal quantile at which one mechanism's grid ends; Φ(−10) is 1e-23."""
 
-_TRIMMED = 1e-17
+_TRIMMED = 1e-20
 _SUBSAMPLED_CELL = 0.03
 """Step of a subsampled mechanism's law in standard deviations of log W under Q."""
 
@@ -135,31 +135,42 @@ def _power(law: RatioLaw, times: int) -> RatioLaw:
 def _sum(a: RatioLaw, b: RatioLaw) -> RatioLaw:
     """The law of the sum of two independent ratios on one grid.
 
-    log(e^{i·step} + e^{(i+lag)·step}) − max(i, i+lag)·step depends on the lag alone, so all pairs of one lag move by one shift and split in one
-    proportion: a loop over lags, not over pairs.
+    log(e^{i·step} + e^{(i+lag)·step}) − max(i, i+lag)·step depends on the lag alone, so all pairs of one lag move by one shift and split in
+    one proportion: a loop over lags, not over pairs.
     """
-    step, first = a.step, min(a.first, b.first)
-    masses = np.zeros(max(a.last, b.last) + math.ceil(math.log(2) / step) + 2 - first)
-    masses[a.first - first : a.last + 1 - first] += a.masses * b.at_zero
-    masses[b.first - first : b.last + 1 - first] += b.masses * a.at_zero
     # Both orders of a pair of equal laws are the same, so half of the lags serve.
     lags = np.arange(0 if a is b else b.first - a.last, b.last - a.first + 1)
     weights = np.where((lags > 0) & (a is b), 2.0, 1.0)
-    gains = np.log1p(np.exp(-step * np.abs(lags)))
-    shifts = np.floor(gains / step).astype(int)
-    ups = np.clip(np.expm1(gains - step * shifts) / math.expm1(step), 0.0, 1.0)
+    gains = np.log1p(np.exp(-a.step * np.abs(lags)))
+    shifts = np.floor(gains / a.step).astype(int)
+    ups = np.clip(np.expm1(gains - a.step * shifts) / math.expm1(a.step), 0.0, 1.0)
     starts = np.maximum(a.first, b.first - lags)
     stops = np.minimum(a.last, b.last - lags) + 1
-    for lag, weight, up, start, stop, target in zip(lags, weights, ups, starts, stops, starts + np.maximum(lags, 0) + shifts - first):
+    targets = starts + np.maximum(lags, 0) + shifts
+    first = int(targets.min())
+    masses = np.zeros(int((targets + stops - starts).max()) + 1 - first)
+    for lag, weight, up, start, stop, target in zip(lags, weights, ups, starts, stops, targets - first):
         pairs = a.masses[start - a.first : stop - a.first] * b.masses[start + lag - b.first : stop + lag - b.first]
         pairs *= weight
         upper = up * pairs
         masses[target : target + pairs.size] += pairs - upper
         masses[target + 1 : target + 1 + pairs.size] += upper
-    law = RatioLaw(
-        step=step, first=first, masses=masses, at_zero=a.at_zero * b.at_zero, at_infinity=a.at_infinity + b.at_infinity
-    )
-    law = _trimmed(law)
+    return _refined_if_narrow(_trimmed(_with_zeros(a, b, RatioLaw(
+        step=a.step, first=first, masses=masses, at_zero=a.at_zero * b.at_zero, at_infinity=a.at_infinity + b.at_infinity
+    ))))
+
+
+def _with_zeros(a: RatioLaw, b: RatioLaw, both: RatioLaw) -> RatioLaw:
+    """Adds to the law of the sum the pairs of which one is 0, spread to 0 and to the last point (their mass is tiny)."""
+    mass = a.masses.sum() * b.at_zero + b.masses.sum() * a.at_zero
+    mean = (a.masses @ a.ratios) * b.at_zero + (b.masses @ b.ratios) * a.at_zero
+    masses = both.masses.copy()
+    highest = mean / both.ratios[-1]
+    masses[-1] += highest
+    return dataclasses.replace(both, masses=masses, at_zero=both.at_zero + max(0.0, mass - highest))
+
+
+def _refined_if_narrow(law: RatioLaw) -> RatioLaw:
     return law if law.masses.size >= _POINTS else law.refined()
 
 
