@@ -10,6 +10,10 @@ from search_spaces.errors import InputError, NumericalError
 DIRECTIONS = ("remove", "add")
 """`remove` bounds H(P, Q), `add` bounds H(Q, P); a mechanism is (ε,δ)-DP iff both are at most δ."""
 
+REPLACE = "replace"
+"""The one direction of replace adjacency, which is symmetric: its statement bounds H(P, Q) and H(Q, P) alike. No member of `DIRECTIONS`, over
+which the add/remove accountants iterate."""
+
 KINDS = ("estimate", "bound", "certified")
 """`estimate` is no guarantee; `bound` is deterministic; `certified` holds for a noise multiplier chosen by a test on random samples."""
 
@@ -20,7 +24,7 @@ class Evidence:
 
     Attributes:
       accountant: name of the accountant that made the statement.
-      direction: `remove` or `add`.
+      direction: `remove` or `add`; `replace` where the adjacency is.
       kind: `estimate`, `bound` or `certified`.
       epsilon: ε >= 0; infinite only where `details["reason"]` says why.
       delta: δ in [0, 1].
@@ -45,7 +49,7 @@ class Evidence:
     details: Mapping[str, object] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        checks.one_of(DIRECTIONS, direction=self.direction)
+        checks.one_of((REPLACE,) if self.adjacency == REPLACE else DIRECTIONS, direction=self.direction)
         checks.one_of(KINDS, kind=self.kind)
         if math.isnan(self.epsilon) or math.isnan(self.delta):
             raise NumericalError(f"{self.accountant} ({self.direction}) produced epsilon={self.epsilon}, delta={self.delta}.")

@@ -22,9 +22,9 @@ from search_spaces.errors import NumericalError
 _LONGEST = 1 << 22
 """Cells of the longest FFT; beyond it the grid is coarsened, which keeps the bound and loosens it."""
 
-_COARSE = 2048
+_COARSE = 1024
 _CHEAP = 1 << 19
-_LOG_OUTSIDE = -40.0
+_LOG_OUTSIDE = -28.0
 _MASS_ERROR = 1e-11
 """Relative error of a one-step mass: quadrature to 10⁻¹², cell shares to 10⁻¹⁶·ℓ/d."""
 
@@ -40,6 +40,7 @@ class _Composed:
       tilted: (n,) float64 >= 0, P_τ there.
       rounding: bound of the Euclidean norm of the errors of `tilted`.
       tilt: τ >= 0.
+      saddle: T·K'(τ), the mean of the tilted law.
       log_scale: T·log E e^{τℓ}: P = P_τ · e^{log_scale − τℓ}.
       log_missing: log of a bound of the P-mass above the window.
       infinity_mass: composed mass at infinite loss.
@@ -50,6 +51,7 @@ class _Composed:
     tilted: np.ndarray
     rounding: float
     tilt: float
+    saddle: float
     log_scale: float
     log_missing: float
     infinity_mass: float
@@ -60,19 +62,27 @@ class _Composed:
         first = int(np.searchsorted(self.losses, epsilon, side="right"))
         losses = self.losses[first:]
         weights = np.exp(-self.tilt * (losses - epsilon)) * -np.expm1(epsilon - losses)
-        total = float(self.tilted[first:] @ weights) + self.rounding * float(np.linalg.norm(weights))
+        # Sums of products rather than BLAS, whose threads cost more than they bring when other work shares the cores.
+        total = float((self.tilted[first:] * weights).sum()) + self.rounding * math.sqrt(float((weights * weights).sum()))
         log_finite = self.log_scale - self.tilt * epsilon + math.log(max(total, 1e-300)) + self.log_inflation
         return math.exp(min(log_finite, 0.0)) + math.exp(self.log_missing) + self.infinity_mass
 
     def epsilon(self, delta: float) -> float:
-        """The least ε >= 0 (not below the window) with δ(ε) <= delta, to 10⁻⁹ and rounded up."""
+        """The least ε >= 0 (not below the window) with δ(ε) <= delta, to 10⁻⁸ and rounded up."""
         low, high = max(0.0, float(self.losses[0])), float(self.losses[-1])
         if self.delta(low) <= delta:
             return low
         if self.delta(high) > delta:
             raise NumericalError(f"The composed loss distribution has more mass than delta={delta!r} above its largest loss {high:.6g}.")
-        resolution = 1e-9 * max(float(self.losses[1] - self.losses[0]), high)
-        root = scipy.optimize.brentq(lambda epsilon: math.log(self.delta(epsilon) / delta), low, high, xtol=resolution, rtol=1e-12)
+        excess = lambda epsilon: math.log(self.delta(epsilon) / delta)
+        near = min(max(self.saddle, low), high)
+        # log δ falls at a rate of about τ: one such step from the saddle, then a bracket around it that doubles until it holds the root.
+        near = min(max(near + excess(near) / max(self.tilt, 1e-3), low), high)
+        width = 0.02 * abs(near - self.saddle) + 1e-6 * high
+        while (left := max(low, near - width)) > low and excess(left) <= 0 or (right := min(high, near + width)) < high and excess(right) > 0:
+            width *= 8
+        resolution = 1e-8 * max(float(self.losses[1] - self.losses[0]), high)
+        root = scipy.optimize.brentq(excess, left, right, xtol=resolution, rtol=1e-12)
         while self.delta(root) > delta:
             root, resolution = root + resolution, 2 * resolution
         return root
@@ -184,7 +194,7 @@ def _window(step: LossDistribution, iterations: int, tilt: float, *, wanted: flo
 
 def _compose(step: LossDistribution, iterations: int, tilt: float, window: _Window, cells: int) -> _Composed:
     size = scipy.fft.next_fast_len(max(cells, 16), real=True)
-    value = _cumulant(step.losses, step.log_masses, tilt)[0]
+    value, mean, _ = _cumulant(step.losses, step.log_masses, tilt)
     index = np.arange(-step.reach, step.reach + 1)
     folded = np.bincount(index % size, np.exp(step.log_masses + tilt * step.losses - value), minlength=size)
     spectrum = scipy.fft.rfft(folded)
@@ -192,7 +202,8 @@ def _compose(step: LossDistribution, iterations: int, tilt: float, window: _Wind
     tilted = np.roll(scipy.fft.irfft(_integer_power(spectrum, iterations), size), -(first % size))
     losses = step.grid * (first + np.arange(size))
     return _Composed(
-        losses=losses, tilted=np.maximum(tilted, 0.0), rounding=_rounding(spectrum, iterations, size), tilt=tilt, log_scale=iterations * value,
+        losses=losses, tilted=np.maximum(tilted, 0.0), rounding=_rounding(spectrum, iterations, size), tilt=tilt,
+        saddle=iterations * mean, log_scale=iterations * value,
         log_missing=_log_missing(step, iterations, tilt + window.beyond, float(losses[-1])),
         infinity_mass=-math.expm1(iterations * math.log1p(-step.infinity_mass)), log_inflation=iterations * _MASS_ERROR,
     )
