@@ -8,13 +8,15 @@ bandwidth log σ is interpolated between a few solved r while the strategy's err
 import dataclasses
 import functools
 import math
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
 from engine.configuration import FIRST_TAIL, NORM_ONLY, best_r
-from engine.objective import Outcome, evaluate
+from engine.objective import evaluate
+from engine.outcome import Outcome
 from search_spaces import checks
 from search_spaces.errors import CalibrationError
 from search_spaces.problem import Problem
@@ -23,6 +25,9 @@ from search_spaces.strategies import harmonic
 
 SAMPLES = 4096
 """Samples per estimate unless told otherwise: about 0.2 % in σ at the anchor problem."""
+
+RAISED = 4
+"""Where too few samples are effective, a scheme gets this many times as many, once."""
 
 LADDER_RATIO = 2.0
 """Ratio of neighbouring bandwidths on the coarse ladder."""
@@ -57,9 +62,10 @@ class ComparisonRow:
       accountant: which accountant gave σ.
       ratio_to_cyclic_poisson: rmse over that of cyclic Poisson, None where that is not compared.
       multiple_of_limit: rmse over the smallest RMSE a scheme with fixed participations can have.
-      evaluations: configurations solved.
+      samples: samples of its estimate, 0 for a bound.
+      evaluations: how often a σ was solved.
       seconds: wall time for this scheme.
-      note: why there are no numbers, else empty.
+      note: why some configurations, or all, could not be ranked; else empty.
     """
 
     scheme: str
@@ -72,6 +78,7 @@ class ComparisonRow:
     accountant: str | None = None
     ratio_to_cyclic_poisson: float | None = None
     multiple_of_limit: float | None = None
+    samples: int | None = None
     evaluations: int = 0
     seconds: float = 0.0
     note: str = ""
@@ -87,9 +94,9 @@ def compare(
       problem: T, K and the target.
       schemes: names to compare; None means all that can serve the problem.
       bandwidths: bandwidths to consider; None means all.
-      samples: samples per estimate; None means `SAMPLES`.
+      samples: samples per estimate, more where too few are effective; None means `SAMPLES`.
       seed: of the samples.
-      workers: schemes optimised at once, on Ray where more than one; None means 1. The rows do not depend on it.
+      workers: schemes optimised at once, on Ray where more than one; None means one per CPU core. The rows do not depend on it.
       progress: told whenever a scheme is done.
 
     Raises:
@@ -99,9 +106,9 @@ def compare(
     space = SearchSpace.for_problem(problem, schemes=schemes, bandwidths=bandwidths)
     samples = SAMPLES if samples is None else checks.integer(samples=samples)
     seed = checks.integer(at_least=0, seed=seed)
-    workers = 1 if workers is None else checks.integer(workers=workers)
+    workers = (os.cpu_count() or 1) if workers is None else checks.integer(workers=workers)
     found = {}
-    for row in _rows(space, samples=samples, seed=seed, workers=workers):
+    for row in _rows(space, samples=samples, seed=seed, workers=min(workers, len(space.schemes))):
         found[row.scheme] = row
         if progress is not None:
             progress(_summary(row), len(found), len(space.schemes))
@@ -113,13 +120,15 @@ def best_of_scheme(problem: Problem, part: SchemeSpace, *, samples: int, seed: i
     started = time.perf_counter()
     search = _SchemeSearch(problem, part, samples=samples, seed=seed)
     bandwidth = _best_bandwidth(part.bandwidths, search.rmse)
-    row = ComparisonRow(scheme=part.scheme, evaluations=search.evaluations, seconds=time.perf_counter() - started)
+    row = ComparisonRow(
+        scheme=part.scheme, evaluations=search.evaluations, seconds=time.perf_counter() - started, note=search.note(),
+    )
     if not math.isfinite(search.rmse(bandwidth)):
-        return dataclasses.replace(row, note=search.failures[-1])
+        return row
     r, best = search.solutions[bandwidth]
     return dataclasses.replace(
         row, bandwidth=bandwidth, r=r, sigma=best.sigma, rmse=best.rmse, rmse_standard_error=best.rmse_standard_error, kind=best.kind,
-        accountant=best.accountant, multiple_of_limit=best.multiple_of_limit,
+        accountant=best.accountant, multiple_of_limit=best.multiple_of_limit, samples=best.samples,
     )
 
 
@@ -128,10 +137,11 @@ class _SchemeSearch:
 
     def __init__(self, problem: Problem, part: SchemeSpace, *, samples: int, seed: int) -> None:
         self.problem, self.scheme = problem, part.scheme
-        self.evaluate = functools.partial(evaluate, problem, scheme=part.scheme, samples=samples, seed=seed)
+        self.evaluate = functools.partial(evaluate, problem, scheme=part.scheme, seed=seed)
+        self.samples, self.most_samples = samples, RAISED * samples
         self.solutions: dict[int, tuple[float, Outcome]] = {}
         self.failures: list[str] = []
-        self.evaluations = 0
+        self.configurations = self.evaluations = 0
 
     def rmse(self, bandwidth: int) -> float:
         """The smallest RMSE at this bandwidth, infinite where nothing could be ranked."""
@@ -140,26 +150,38 @@ class _SchemeSearch:
             self.solutions[bandwidth] = min(found.items(), key=lambda item: _rank(item[1]))
         return _rank(self.solutions[bandwidth][1])
 
+    def note(self) -> str:
+        """How many configurations could not be ranked, and why the last of them; empty if all could."""
+        if not self.failures:
+            return ""
+        return f"{len(self.failures)} of {self.configurations} configurations could not be ranked; {self.failures[-1].rstrip('.')}."
+
     def _solve(self, bandwidth: int) -> dict[float, Outcome | None]:
         if bandwidth == 1 or self.scheme in NORM_ONLY:
             r = best_r(iterations=self.problem.iterations, bandwidth=bandwidth)
+            self.configurations += 1
             return {r: self._outcome(bandwidth, r)}
         solved: dict[float, Outcome | None] = {}
         for position in _positions_to_solve(self._first_position(bandwidth), solved, _unit_rmse(self.problem, bandwidth)):
+            self.configurations += 1
             solved[position] = self._outcome(bandwidth, r_from_position(bandwidth, position))
         return {r_from_position(bandwidth, position): outcome for position, outcome in solved.items()}
 
     def _outcome(self, bandwidth: int, r: float) -> Outcome | None:
         self.evaluations += 1
         try:
-            outcome = self.evaluate(bandwidth=bandwidth, r=r)
+            outcome = self.evaluate(bandwidth=bandwidth, r=r, samples=self.samples)
         except CalibrationError as error:
             self.failures.append(str(error))
             return None
-        if not outcome.resolved:
-            self.failures.append(f"Too few effective samples to rank bandwidth={bandwidth}: more samples are needed.")
-            return None
-        return outcome
+        if outcome.resolved:
+            return outcome
+        if self.samples < self.most_samples:
+            # Kept for the configurations to come: they are alike, and one number of samples means the same random numbers.
+            self.samples = self.most_samples
+            return self._outcome(bandwidth, r)
+        self.failures.append(f"{self.samples} samples are too few to rank bandwidth={bandwidth}: ask for more")
+        return None
 
     def _first_position(self, bandwidth: int) -> float:
         """The position of the best r at the nearest solved bandwidth, or a general guess."""

@@ -12,6 +12,7 @@ from search_spaces.problem import Problem
 from search_spaces.schemes import BatchScheme
 
 if TYPE_CHECKING:
+    from accountants.base import Accountant
     from search_spaces.strategies import ToeplitzStrategy
 
 
@@ -100,24 +101,53 @@ def make_scheme(strategy: ToeplitzStrategy, *, name: str, participations: int) -
     return schemes.make_scheme(name, iterations=strategy.iterations, participations=participations, bandwidth=strategy.bandwidth)
 
 
+def make_accountant(name: str, *, samples: int | None, seed: int) -> Accountant:
+    """The accountant called `name`; an accountant that samples gets the number of samples and the seed.
+
+    Raises:
+      InputError: unknown name, or a number out of range.
+    """
+    from accountants.monte_carlo.accountant import MonteCarloAccountant
+    from accountants.registry import ACCOUNTANTS
+
+    accountant = ACCOUNTANTS[checks.one_of(ACCOUNTANTS, accountant=name)]
+    checks.integer(at_least=0, seed=seed)
+    given = {} if samples is None else {"samples": checks.integer(samples=samples)}
+    return MonteCarloAccountant(**given, seed=seed) if isinstance(accountant, MonteCarloAccountant) else accountant
+
+
+def new_file(path: Path) -> Path:
+    """A path at which a file can be made: nothing is there yet, and its folder exists.
+
+    Raises:
+      InputError: otherwise.
+    """
+    if path.exists():
+        raise InputError(f"Expected out={str(path)!r} not to exist.")
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"Expected out={str(path)!r} to be in a folder that exists.")
+    return path
+
+
 def make_problem(
     *, iterations: int | None, participations: int | None, dataset_size: int | None, batch_size: int | None, epochs: int | None,
-    epsilon: float, delta: float,
+    epsilon: float | None, delta: float | None,
 ) -> Problem:
-    """The problem given either by T and K or by dataset size, batch size and epochs.
+    """The problem given by ε, δ and either T and K or dataset size, batch size and epochs.
 
     Raises:
       InputError: not exactly one of the two ways is complete, or a value out of range.
     """
+    target = {"epsilon": epsilon, "delta": delta}
     schedule = {"iterations": iterations, "participations": participations}
     training = {"dataset_size": dataset_size, "batch_size": batch_size, "epochs": epochs}
-    given = [name for name, value in (schedule | training).items() if value is not None]
-    if given == list(schedule):
-        return Problem(**schedule, epsilon=epsilon, delta=delta)
-    if given == list(training):
-        return Problem.from_training(**training, epsilon=epsilon, delta=delta)
+    given = [name for name, value in (schedule | training | target).items() if value is not None]
+    if given == [*schedule, *target]:
+        return Problem(**schedule, **target)
+    if given == [*training, *target]:
+        return Problem.from_training(**training, **target)
     raise InputError(
-        "Expected either iterations and participations, or dataset_size, batch_size and epochs to be given; "
+        "Expected epsilon, delta and either iterations and participations, or dataset_size, batch_size and epochs to be given; "
         f"got {', '.join(given) or 'none of them'}."
     )
 

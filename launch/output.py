@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from accountants.evidence import Evidence
+    from engine.certification import CertifiedStrategy
     from engine.compare import ComparisonRow
+    from engine.verification import Verification
 
 PLAIN_WIDTH = 160
 """Columns of a table where stdout is not a terminal, so that nothing is cut off in a file or a pipe."""
@@ -67,11 +69,33 @@ def print_comparison(rows: Sequence[ComparisonRow]) -> None:
         ("scheme", "bandwidth", "r", "sigma", "RMSE", "kind", "to cyclic Poisson", "to lower limit", "seconds"),
         [_comparison_cells(row) for row in rows],
     )
+    for row in rows:
+        if row.note:
+            print(f"{row.scheme}: {row.note}")
+
+
+def print_certified(certified: CertifiedStrategy) -> None:
+    """The certified mechanism, its error, and every statement about it."""
+    mechanism, problem = certified.mechanism, certified.problem
+    family = "" if mechanism.strategy.r is None else f", r {mechanism.strategy.r:.6g}"
+    print(f"{mechanism.scheme.name}, bandwidth {mechanism.strategy.bandwidth}{family}, sigma {mechanism.sigma:.6g}")
+    print(f"RMSE {mechanism.rmse:.6g}, {certified.multiple_of_limit:.3f} times the lower limit of schemes with fixed participations")
+    print(f"({problem.epsilon:g}, {problem.delta:g})-DP in both directions of add/remove; the certificate took {certified.seconds:.1f} s")
+    print_evidence(certified.evidence)
+
+
+def print_verification(verification: Verification) -> None:
+    """Whether a strategy file holds, and what failed."""
+    for direction, mean in verification.means.items():
+        print(f"{direction}: mean {mean:.6g} of new samples, threshold {verification.thresholds[direction]:.6g}")
+    for failure in verification.failures:
+        print(f"failed: {failure}")
+    print(f"{'holds' if verification.holds else 'DOES NOT HOLD'} (seed {verification.seed}, {verification.seconds:.1f} s)")
 
 
 def _comparison_cells(row: ComparisonRow) -> tuple[str, ...]:
     if row.rmse is None:
-        return (row.scheme, "", "", "", row.note, "", "", "", f"{row.seconds:.1f}")
+        return (row.scheme, "", "", "", "none", "", "", "", f"{row.seconds:.1f}")
     ratio = "" if row.ratio_to_cyclic_poisson is None else f"{row.ratio_to_cyclic_poisson:.3f}"
     error = "" if row.rmse_standard_error is None else f" ± {row.rmse_standard_error:.1g}"
     return (

@@ -33,7 +33,9 @@ def account(
 
     strategy = inputs.make_strategy(iterations=iterations, bandwidth=bandwidth, r=r, coefficients=coefficients)
     mechanism = Mechanism(scheme=inputs.make_scheme(strategy, name=scheme, participations=participations), strategy=strategy, sigma=sigma)
-    evidence = registry.account(mechanism, epsilon=epsilon, delta=delta, accountants=accountant, samples=samples, seed=seed)
+    names = accountant or registry.supporting(mechanism)
+    accountants = [inputs.make_accountant(name, samples=samples, seed=seed) for name in names]
+    evidence = registry.account(mechanism, epsilon=epsilon, delta=delta, accountants=accountants)
     if json:
         output.print_json({"evidence": [e.to_dict() for e in evidence]})
     else:

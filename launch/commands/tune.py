@@ -10,8 +10,8 @@ from launch import options
 
 def tune(
     *,
-    epsilon: options.Epsilon,
-    delta: options.Delta,
+    epsilon: Annotated[float | None, options.number_option("Target ε > 0.")] = None,
+    delta: Annotated[float | None, options.number_option("Target δ in (0, 1).")] = None,
     iterations: Annotated[int | None, options.integer_option("T, the number of optimiser steps; with --participations.")] = None,
     participations: Annotated[int | None, options.integer_option("K, how often one example takes part; with --iterations.")] = None,
     dataset_size: Annotated[
@@ -24,7 +24,8 @@ def tune(
     schemes: options.Schemes = None,
     bandwidths: options.Bandwidths = None,
     trials: Annotated[int, options.integer_option("Configurations (scheme, b, r) to try.")] = 60,
-    certificate: options.Certificate = "tail-sum",
+    certificate: options.Certificate = "tilted",
+    max_samples: options.MaxSamples = None,
     seed: options.Seed = 0,
     workers: options.Workers = None,
     gpus_per_trial: Annotated[float, options.number_option("GPU share of each trial; 0 runs on CPUs.")] = 0.0,
@@ -41,21 +42,24 @@ def tune(
     json: options.AsJson = False,
 ) -> None:
     """Search all schemes, bandwidths and r jointly, certify the best in both directions, and write strategy.json."""
-    from engine import tune as engine_tune
+    from engine.tune import TuneSettings
+    from engine.tune import tune as run
     from launch import inputs, output
 
-    problem = inputs.make_problem(
-        iterations=iterations, participations=participations, dataset_size=dataset_size, batch_size=batch_size, epochs=epochs,
-        epsilon=epsilon, delta=delta,
-    )
-    settings = engine_tune.TuneSettings(
-        problem=problem, schemes=inputs.names(schemes), bandwidths=inputs.integers(bandwidths, name="bandwidths"), trials=trials,
-        certificate=certificate, seed=seed, workers=workers, gpus_per_trial=gpus_per_trial, out=out, resume=resume,
-        storage=storage, address=address,
+    target = {
+        "iterations": iterations, "participations": participations, "dataset_size": dataset_size, "batch_size": batch_size,
+        "epochs": epochs, "epsilon": epsilon, "delta": delta,
+    }
+    known = resume is not None and not any(value is not None for value in target.values())
+    settings = TuneSettings(
+        problem=None if known else inputs.make_problem(**target), schemes=inputs.names(schemes),
+        bandwidths=inputs.integers(bandwidths, name="bandwidths"), trials=trials, certificate=certificate, max_samples=max_samples,
+        seed=seed, workers=workers, gpus_per_trial=gpus_per_trial, out=out, resume=resume, storage=storage, address=address,
     )
     with output.progress() as progress:
-        result = engine_tune.tune(settings, progress=progress)
+        result = run(settings, progress=progress)
     if json:
         output.print_json(result.to_dict())
     else:
-        output.print_winner(result)
+        output.print_certified(result.certified)
+        print(f"Written to {result.folder}: strategy.json, trials.csv ({result.search.done} trials), study.db, log.txt")

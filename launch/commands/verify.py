@@ -20,7 +20,8 @@ def verify(
     from engine.verification import verify as verify_file
     from launch import output
 
-    verification = verify_file(file, seed=seed)
+    with output.progress() as progress:
+        verification = verify_file(file, seed=seed, progress=progress)
     if json:
         output.print_json(verification.to_dict())
     else:

@@ -68,7 +68,8 @@ def stubbed(monkeypatch, sigma):
         value = sigma(scheme, bandwidth, position_from_r(bandwidth, r))
         rmse = value * compare._unit_rmse(problem, bandwidth)(position_from_r(bandwidth, r))
         return SimpleNamespace(
-            sigma=value, rmse=rmse, rmse_standard_error=None, kind="bound", accountant="formula", multiple_of_limit=rmse, resolved=value < 50
+            sigma=value, rmse=rmse, rmse_standard_error=None, kind="bound", accountant="formula", multiple_of_limit=rmse, samples=samples,
+            resolved=value < 50 or (bandwidth == 16 and samples > 300),
         )
 
     monkeypatch.setattr(compare, "evaluate", evaluate)
@@ -78,7 +79,7 @@ class TestRows:
     def test_one_row_per_scheme_with_ratios(self, monkeypatch):
         stubbed(monkeypatch, lambda scheme, bandwidth, position: 1.0 + 0.001 * bandwidth)
         told = []
-        rows = compare.compare(SMALL, progress=lambda *arguments: told.append(arguments))
+        rows = compare.compare(SMALL, workers=1, progress=lambda *arguments: told.append(arguments))
         names = [row.scheme for row in rows]
         assert names == list(dict.fromkeys(names)) and len(rows) == 9
         reference = rows[names.index("cyclic_poisson")].rmse
@@ -87,9 +88,14 @@ class TestRows:
 
     def test_a_scheme_that_cannot_be_ranked_says_why(self, monkeypatch):
         stubbed(monkeypatch, lambda scheme, bandwidth, position: 100.0 if scheme == "nested_ra" else 1.0)
-        row, other = compare.compare(SMALL, schemes=["nested_ra", "min_sep_ra"])
-        assert row.rmse is None and row.sigma is None and "effective samples" in row.note
+        row, other = compare.compare(SMALL, schemes=["nested_ra", "min_sep_ra"], bandwidths=[1, 2, 4, 8], samples=100, workers=1)
+        assert row.rmse is None and row.sigma is None and "400 samples" in row.note
         assert other.rmse is not None and other.note == ""
+
+    def test_samples_are_raised_where_too_few_are_effective(self, monkeypatch):
+        stubbed(monkeypatch, lambda scheme, bandwidth, position: 100.0)
+        (row,) = compare.compare(SMALL, schemes=["min_sep_ra"], bandwidths=[8, 16], samples=100)
+        assert row.bandwidth == 16 and row.samples == 400 and "of 6 configurations" in row.note
 
     def test_a_failed_calibration_is_that_configurations_failure(self, monkeypatch):
         def fail(*_, **__):
@@ -97,7 +103,7 @@ class TestRows:
 
         monkeypatch.setattr(compare, "evaluate", fail)
         (row,) = compare.compare(SMALL, schemes=["cyclic_ra"])
-        assert row.rmse is None and row.note == "no sigma up to 1e6"
+        assert row.rmse is None and row.note.endswith("no sigma up to 1e6.")
 
     @pytest.mark.parametrize("argument", [{"samples": 0}, {"seed": -1}, {"workers": 0}, {"bandwidths": [17]}, {"schemes": ["nope"]}])
     def test_bad_input(self, argument):
@@ -109,7 +115,7 @@ class TestRows:
 def test_order_of_the_schemes_at_a_small_problem():
     schemes = ("cyclic_poisson", "cyclic_ra", "nested_ra", "min_sep_ra")
     problem = Problem(iterations=256, participations=4, epsilon=4.0, delta=1e-4)
-    rows = compare.compare(problem, schemes=schemes, bandwidths=(4, 8, 16, 32, 64), samples=1024, seed=5)
+    rows = compare.compare(problem, schemes=schemes, bandwidths=(4, 8, 16, 32, 64), samples=1024, seed=5, workers=1)
     assert sorted(rows, key=lambda row: -row.rmse) == rows
     assert [row.kind for row in rows] == ["bound", "bound", "estimate", "estimate"]
     assert all(row.multiple_of_limit > 1 for row in rows if row.scheme != "cyclic_poisson")

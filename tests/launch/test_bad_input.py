@@ -4,6 +4,7 @@ import pytest
 
 MECHANISM = "--scheme nested_ra --iterations 64 --participations 4 --bandwidth 8 --r 0"
 ACCOUNT = f"account {MECHANISM} --sigma 1 --epsilon 1"
+BARE = "account --iterations 8 --participations 2 --sigma 1 --epsilon 1"
 CALIBRATE = f"calibrate {MECHANISM} --epsilon 1 --delta 1e-5"
 CERTIFY = f"certify {MECHANISM} --epsilon 1 --delta 1e-5 --out strategy.json"
 COMPARE = "compare --iterations 64 --participations 4 --epsilon 1 --delta 1e-5"
@@ -88,9 +89,9 @@ def test_value_out_of_range(refused, command, option, value):
         (f"{ACCOUNT} --delta 1e-5", ("epsilon", "delta")),
         (f"account {MECHANISM}", ("--sigma",)),
         (f"{ACCOUNT} --coefficients c.txt", ("r=0.0", "c.txt")),
-        ("account --scheme min_sep_ra --iterations 8 --participations 2 --bandwidth 3 --sigma 1 --epsilon 1", ("bandwidth=3", "coefficients")),
-        ("account --scheme min_sep_ra --iterations 8 --participations 2 --r 0.1 --sigma 1 --epsilon 1", ("r=0.1", "bandwidth")),
-        ("account --scheme poisson --iterations 8 --participations 2 --bandwidth 2 --r 0 --sigma 1 --epsilon 1", ("bandwidth=2", "poisson")),
+        (f"{BARE} --scheme min_sep_ra --bandwidth 3", ("bandwidth=3", "coefficients")),
+        (f"{BARE} --scheme min_sep_ra --r 0.1", ("r=0.1", "bandwidth")),
+        (f"{BARE} --scheme poisson --bandwidth 2 --r 0", ("bandwidth=2", "poisson")),
         (f"{COMPARE} --schemes ,", ("','",)),
         (f"{TRAINING} --dataset-size 100 --epochs 2", ("batch_size", "dataset_size, epochs")),
         (f"{TUNE} --epochs 2", ("epochs",)),
@@ -121,12 +122,12 @@ def test_combination(refused, command, words):
 )
 def test_coefficients_file(refused, folder, text, words):
     (folder / "c.txt").write_text(text)
-    sentence = refused("account --scheme min_sep_ra --iterations 8 --participations 2 --sigma 1 --epsilon 1 --coefficients c.txt")
+    sentence = refused(f"{BARE} --scheme min_sep_ra --coefficients c.txt")
     assert all(word in sentence for word in words), sentence
 
 
 def test_coefficients_file_that_cannot_be_read(refused, folder):
-    command = "account --scheme min_sep_ra --iterations 8 --participations 2 --sigma 1 --epsilon 1 --coefficients c.txt"
+    command = f"{BARE} --scheme min_sep_ra --coefficients c.txt"
     assert "c.txt" in refused(command)
     (folder / "c.txt").mkdir()
     assert "c.txt" in refused(command)

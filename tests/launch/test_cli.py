@@ -30,11 +30,19 @@ def test_every_option_is_explained(bandsmith, command):
     assert parameters and all(p.help for p in parameters)
 
 
+def run_python(source: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess:
+    """A fresh interpreter that finds the project's packages."""
+    return subprocess.run(
+        [sys.executable, "-c", source, *arguments], capture_output=True, text=True, timeout=60, cwd=cwd,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+
+
 @pytest.mark.parametrize("command", ["--help", "account --help", "tune --help", "nonsense", "account --sigma x"])
 def test_heavy_packages_are_not_imported_before_they_are_needed(command):
     heavy = ("jax", "ray", "optuna", "scipy", "pandas", "matplotlib", "dp_accounting", "PLD_accounting")
-    source = f"import sys; from launch.cli import main; main({command.split()!r}); print('HEAVY', *[m for m in {heavy!r} if m in sys.modules])"
-    printed = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True, timeout=60, cwd=ROOT).stdout
+    source = f"import sys; from launch.cli import main; main({command.split()!r}); print('HEAVY', *{set(heavy)!r}.intersection(sys.modules))"
+    printed = run_python(source, cwd=ROOT).stdout
     assert printed.splitlines()[-1] == "HEAVY"
 
 
@@ -75,10 +83,7 @@ def test_interrupt_is_quiet(bandsmith, monkeypatch):
 
 
 def test_exit_code_reaches_the_shell(tmp_path):
-    finished = subprocess.run(
-        [sys.executable, "-c", "import sys; from launch.cli import main; sys.exit(main())", *"account --scheme poisson --iterations 0".split(),
-         *"--participations 1 --sigma 1 --epsilon 1".split()],
-        capture_output=True, text=True, cwd=tmp_path, timeout=60, env=os.environ | {"PYTHONPATH": str(ROOT)},
-    )
+    words = "account --scheme poisson --iterations 0 --participations 1 --sigma 1 --epsilon 1".split()
+    finished = run_python("import sys; from launch.cli import main; sys.exit(main())", *words, cwd=tmp_path)
     assert finished.returncode == 2
     assert finished.stdout == "" and finished.stderr.count("\n") == 1 and "iterations=0" in finished.stderr
