@@ -75,14 +75,14 @@ class Layers:
         return out
 
     def log_at(self, t: np.ndarray, states: np.ndarray, left: np.ndarray) -> np.ndarray:
-        """(m,) logarithms of single numbers; t and states (m,), left (m, alpha)."""
+        """(m,) logarithms of single numbers; t and states (m,), left (alpha, m)."""
         inside = np.minimum(t, self._terms - 1)
-        size = self._size[inside]
-        index = states
-        for replica in range(self.alpha):
-            place = left[:, replica] - self._low[inside] if self._counted else 0
-            index = index * size + np.clip(place, 0, size - 1)
-        return np.where(t < self._terms, self.arithmetic.log(self._flat[self._offset[inside] + index]), 0.0)
+        if self._counted:
+            size, low = self._size[inside], self._low[inside]
+            for replica_left in left:
+                states = states * size + np.minimum(np.maximum(replica_left - low, 0), size - 1)
+        values = self.arithmetic.log(self._flat[self._offset[inside] + states])
+        return np.where(t < self._terms, values, 0.0)
 
     def _select(self, segment: int, rows: np.ndarray, left: tuple[np.ndarray, ...], out: np.ndarray) -> None:
         """Copy the given rows of a segment, and of them the wanted participations left, to `out`."""

@@ -48,7 +48,7 @@ class MinSepTable:
     def log_moment(self) -> float:
         """log Z_α."""
         start = np.zeros(1, dtype=np.int64)
-        free, left = (np.full((1, self.alpha), value) for value in (self.law.after_fire, self.law.rows))
+        free, left = (np.full((self.alpha, 1), value) for value in (self.law.after_fire, self.law.rows))
         return float(self.log_sums(start, free, left)[0])
 
     @property
@@ -65,13 +65,13 @@ class MinSepTable:
 
         Args:
           t: (m,) int64 decisions; 1 (log 0) beyond the last.
-          ages: (m, alpha) int64, descending rows that start with b.
-          left: (m, alpha) int64 in the same order.
+          ages: (alpha, m) int64, descending columns that start with b.
+          left: (alpha, m) int64 in the same order.
 
         Returns:
           (m,) float64.
         """
-        states = ages[:, 1] - 1 if self.alpha == 2 else pair_index(ages[:, 1], ages[:, 2])
+        states = ages[1] - 1 if self.alpha == 2 else pair_index(ages[1], ages[2])
         return self.layers.log_at(t, states, left)
 
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
@@ -189,16 +189,17 @@ class _ThreeReplicas:
 
     def _two_busy(self, layers: Layers, now: _Decision, out: np.ndarray) -> None:
         times, rows = layers.arithmetic.times, len(out)
-        flat = lambda values: np.broadcast_to(values, (1, *out.shape[1:])).reshape(1, -1)
+        width = math.prod(out.shape[1:])
+        flat = lambda values: np.broadcast_to(values, (1, *out.shape[1:])).reshape(1, width)
         # Nearly all the time is spent here: long rows and one transposed operand keep NumPy's inner loops long.
         layers.read(now.t + 1, self.aged, now.here, now.here, now.here, out=out)
-        times(out.reshape(rows, -1), flat(now.skip[0]), out=out.reshape(rows, -1))
+        times(out.reshape(rows, width), flat(now.skip[0]), out=out.reshape(rows, width))
         # The older replica becomes the free one: stored count axes are (older, younger, the one that fired).
         freed = self._work(out.shape)
         layers.read_along(now.t + self.wait, self.freed, now.here, now.here, now.less, out=freed)
         weights = times(now.weights[self.older], now.weights[self.younger])[:, None]
-        times(freed.reshape(rows, -1), flat(now.fire[2]), out=freed.reshape(rows, -1))
-        times(freed.reshape(rows, -1), weights, out=freed.reshape(rows, -1))
+        times(freed.reshape(rows, width), flat(now.fire[2]), out=freed.reshape(rows, width))
+        times(freed.reshape(rows, width), weights, out=freed.reshape(rows, width))
         layers.arithmetic.plus(out, freed.transpose(0, 3, 1, 2), out=out)
 
     def _work(self, shape: tuple[int, ...]) -> np.ndarray:
