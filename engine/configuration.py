@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping
 
 import optuna
 import scipy.optimize
@@ -19,8 +18,8 @@ NORM_ONLY = ("deterministic", "poisson", "random_allocation", "cyclic_poisson", 
 FIRST_TAIL = 2.5
 """r·b of the first configuration of the other schemes: about where their optimum lies at many problems."""
 
-ENQUEUED_R = "r"
-"""User attribute of an enqueued trial: r exactly as it was given, which the position in [0, 1] may miss by a rounding."""
+ENQUEUED = "enqueued"
+"""User attribute of an enqueued trial: the configuration exactly as it was given, which positions in [0, 1] may miss by a rounding."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -76,22 +75,22 @@ def best_r(*, iterations: int, bandwidth: int) -> float:
 def suggest(trial: optuna.trial.Trial, space: SearchSpace) -> Configuration:
     """The configuration Optuna suggests; parameters that have one value only are not parameters of the study.
 
-    Parameters: `scheme`; `SCHEME.bandwidth`, or `SCHEME.bandwidth_index` where the bandwidths have gaps; `SCHEME.r` as a position in [0, 1]
-    (see `search_spaces.space.r_from_position`), except for the `NORM_ONLY` schemes, which take `best_r`.
+    Parameters: `scheme`; `SCHEME.bandwidth_position` in [0, 1], or `SCHEME.bandwidth_index` where the bandwidths have gaps; and
+    `SCHEME.r_position` in [0, 1] (see `search_spaces.space.r_from_position`), except for the `NORM_ONLY` schemes, which take `best_r`.
     """
     scheme = space.names[0] if len(space.names) == 1 else trial.suggest_categorical("scheme", space.names)
     bandwidth = _suggest_bandwidth(trial, space.scheme_space(scheme))
-    searched = bandwidth > 1 and scheme not in NORM_ONLY
-    position = trial.suggest_float(f"{scheme}.r", 0.0, 1.0) if searched else None
-    if ENQUEUED_R in trial.user_attrs:
-        r = trial.user_attrs[ENQUEUED_R]
+    if bandwidth == 1 or scheme in NORM_ONLY:
+        r = best_r(iterations=space.problem.iterations, bandwidth=bandwidth)
     else:
-        r = best_r(iterations=space.problem.iterations, bandwidth=bandwidth) if position is None else r_from_position(bandwidth, position)
+        r = r_from_position(bandwidth, trial.suggest_float(f"{scheme}.r_position", 0.0, 1.0))
+    if ENQUEUED in trial.user_attrs:
+        return Configuration(**trial.user_attrs[ENQUEUED])
     return Configuration(scheme=scheme, bandwidth=bandwidth, r=r)
 
 
 def parameters(configuration: Configuration, space: SearchSpace) -> dict[str, object]:
-    """The parameters with which `suggest` returns this configuration (its r up to a rounding).
+    """The parameters with which `suggest` returns this configuration, up to roundings and `best_r`.
 
     Raises:
       InputError: it is not in the space.
@@ -100,26 +99,28 @@ def parameters(configuration: Configuration, space: SearchSpace) -> dict[str, ob
     space.check(scheme=scheme, bandwidth=bandwidth, r=configuration.r)
     part = space.scheme_space(scheme)
     values: dict[str, object] = {} if len(space.names) == 1 else {"scheme": scheme}
-    if part.contiguous:
-        values[f"{scheme}.bandwidth"] = bandwidth
-    else:
-        values[f"{scheme}.bandwidth_index"] = part.bandwidths.index(bandwidth)
-    return values | {f"{scheme}.r": position_from_r(bandwidth, configuration.r)}
+    if len(part.bandwidths) > 1:
+        first, last = part.bandwidths[0], part.bandwidths[-1]
+        if part.contiguous:
+            values[f"{scheme}.bandwidth_position"] = math.sqrt((bandwidth - first) / (last - first))
+        else:
+            values[f"{scheme}.bandwidth_index"] = part.bandwidths.index(bandwidth)
+    return values | {f"{scheme}.r_position": position_from_r(bandwidth, configuration.r)}
 
 
 def first_configurations(space: SearchSpace) -> tuple[Configuration, ...]:
     """Where the search begins, one configuration per scheme, in the order in which schemes usually win.
 
-    Schemes that spread an example's participations over all steps like wide bands, b about T/(2K) and r·b about 2.5; schemes
-    whose amplification is that of T/b steps like b about T/(8K).
+    Schemes that spread an example's participations over all steps like wide bands, up to b = T/(2K) at large ε, and r·b about 2.5;
+    those whose amplification is that of T/b steps like bands of a quarter of that.
     """
     problem = space.problem
+    wide = problem.largest_bandwidth * min(max(problem.epsilon / 8, 1 / 32), 1 / 2)
     configurations = []
     for part in reversed(space.schemes):
+        wanted = wide / 4 if part.scheme in NORM_ONLY else wide
         if part.scheme == "deterministic":
             wanted = problem.largest_bandwidth
-        else:
-            wanted = problem.largest_bandwidth / (8 if part.scheme in NORM_ONLY else 2)
         bandwidth = min(part.bandwidths, key=lambda b: abs(math.log(b / wanted)))
         if part.scheme in NORM_ONLY or bandwidth == 1:
             r = best_r(iterations=problem.iterations, bandwidth=bandwidth)
@@ -129,17 +130,11 @@ def first_configurations(space: SearchSpace) -> tuple[Configuration, ...]:
     return tuple(configurations)
 
 
-def configuration_of(values: Mapping[str, object]) -> Configuration:
-    """The configuration in a mapping with `scheme`, `bandwidth` and `r` (a trial's attributes, a worker's settings)."""
-    return Configuration(scheme=str(values["scheme"]), bandwidth=int(values["bandwidth"]), r=float(values["r"]))
-
-
 def _suggest_bandwidth(trial: optuna.trial.Trial, part: SchemeSpace) -> int:
     first, last = part.bandwidths[0], part.bandwidths[-1]
     if first == last:
         return first
-    if part.contiguous:
-        return trial.suggest_int(f"{part.scheme}.bandwidth", first, last, log=True)
-    return part.bandwidths[trial.suggest_int(f"{part.scheme}.bandwidth_index", 0, len(part.bandwidths) - 1)]
-
-
+    if not part.contiguous:
+        return part.bandwidths[trial.suggest_int(f"{part.scheme}.bandwidth_index", 0, len(part.bandwidths) - 1)]
+    # Quadratic: the best b is a sizeable part of T/K at large ε and a small one at small ε, and a linear or a log scale neglects either.
+    return round(first + (last - first) * trial.suggest_float(f"{part.scheme}.bandwidth_position", 0.0, 1.0) ** 2)

@@ -20,6 +20,10 @@ from search_spaces.schemes import make_scheme
 from search_spaces.strategies import ToeplitzStrategy, harmonic, identity
 
 
+SAME_AT_BANDWIDTH_ONE = {"min_sep_ra": "random_allocation", "nested_ra": "random_allocation", "min_sep_poisson": "poisson"}
+"""At b = 1 the same law as a scheme with an exact accountant (math/batch-schemes.md, "Checks that must hold")."""
+
+
 def evaluate(
     problem: Problem, *, scheme: str, bandwidth: int, r: float | None = None, coefficients: Sequence[float] | None = None,
     samples: int, seed: int,
@@ -42,8 +46,9 @@ def evaluate(
     """
     started = time.perf_counter()
     strategy = make_strategy(problem, bandwidth=bandwidth, r=r, coefficients=coefficients)
-    sigma, error, how = (_bound if scheme in NORM_ONLY else _estimate)(
-        problem, scheme=scheme, strategy=strategy, samples=checks.integer(samples=samples), seed=checks.integer(at_least=0, seed=seed),
+    law = SAME_AT_BANDWIDTH_ONE.get(scheme, scheme) if bandwidth == 1 else scheme
+    sigma, error, how = (_bound if law in NORM_ONLY else _estimate)(
+        problem, scheme=law, strategy=strategy, samples=checks.integer(samples=samples), seed=checks.integer(at_least=0, seed=seed),
     )
     rmse = strategy.rmse(sigma=sigma, participations=problem.participations)
     return Outcome(

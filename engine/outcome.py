@@ -11,6 +11,9 @@ RESOURCE = "resource"
 FINAL = "final"
 FAILURE = "failure"
 
+UNRESOLVED = "unresolved: too few effective samples to rank this configuration"
+"""Reason of a trial whose estimate stayed unresolved with the largest sample budget."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Outcome:
@@ -47,10 +50,7 @@ OUTCOME_FIELDS = tuple(field.name for field in dataclasses.fields(Outcome))
 
 
 def failure_in(outcome: Mapping[str, object]) -> str | None:
-    """Why an outcome cannot be used, in words that start with its kind; None if it can.
-
-    Kinds: `missing metric`, `not a number`, `nan`, `infinite`, `unresolved`.
-    """
+    """Why an outcome has no usable RMSE, in words that start with its kind (`missing metric`, `not a number`, `nan`, `infinite`), or None."""
     if RMSE not in outcome:
         return f"missing metric: the objective returned no {RMSE}"
     value = outcome[RMSE]
@@ -60,8 +60,6 @@ def failure_in(outcome: Mapping[str, object]) -> str | None:
         return f"nan: the objective returned {RMSE}=nan"
     if math.isinf(value):
         return f"infinite: the objective returned {RMSE}={value}"
-    if not outcome.get("resolved", True):
-        return "unresolved: too few effective samples to rank this configuration"
     return None
 
 

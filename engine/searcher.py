@@ -6,6 +6,7 @@ any moment continues from there. What is kept in memory besides only links Tune'
 
 import dataclasses
 import logging
+import math
 from collections.abc import Callable, Mapping
 
 import optuna
@@ -22,6 +23,9 @@ from search_spaces.space import SearchSpace
 
 CACHED_IN_A_ROW = 50
 """So many duplicates in a row mean that the space holds nothing new."""
+
+GIVE_UP = 1.25
+"""An unresolved trial ends early once its RMSE, which errs towards too small, is so many times the best."""
 
 logger = logging.getLogger("bandsmith")
 
@@ -81,7 +85,7 @@ class StudySearcher(Searcher):
             known = self._known.get(configuration.key)
             if known is None:
                 self._running[trial_id] = trial, configuration
-                return dataclasses.asdict(configuration)
+                return dataclasses.asdict(configuration) | {"give_up_above": math.inf if self._best is None else GIVE_UP * self._best.value}
             self._answer_from_cache(trial, known)
         logger.info("The last %d suggestions were all known already; the search ends here.", CACHED_IN_A_ROW)
         return None if self._running else Searcher.FINISHED

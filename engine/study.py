@@ -4,6 +4,7 @@ User attributes of the study: `problem`, `space`, `fingerprint`, `units`, `versi
 `reason` (of a FAIL), `cached` (number of the trial it repeats), `retry_of`, `requeued`.
 """
 
+import dataclasses
 import importlib.metadata
 import logging
 import sqlite3
@@ -17,7 +18,7 @@ from optuna.storages import BaseStorage, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 
-from engine.configuration import ENQUEUED_R, Configuration, first_configurations, parameters
+from engine.configuration import ENQUEUED, Configuration, first_configurations, parameters
 from search_spaces.errors import InputError
 from search_spaces.problem import Problem
 from search_spaces.space import SchemeSpace, SearchSpace
@@ -99,7 +100,7 @@ def create_study(
     }.items():
         study.set_user_attr(attribute, value)
     for values, configuration in queue:
-        study.enqueue_trial(values, user_attrs={ENQUEUED_R: configuration.r})
+        study.enqueue_trial(values, user_attrs={ENQUEUED: dataclasses.asdict(configuration)})
     return _with_sampler(study, seed, workers)
 
 
@@ -189,7 +190,7 @@ def fail_and_requeue(study: optuna.Study, trial: FrozenTrial, *, reason: str) ->
     fail(study, live, reason=reason)
     # Enqueued last: a crash in between loses this configuration, where the other order would run it twice.
     if again:
-        kept = {ENQUEUED_R: trial.user_attrs[ENQUEUED_R]} if ENQUEUED_R in trial.user_attrs else {}
+        kept = {ENQUEUED: trial.user_attrs[ENQUEUED]} if ENQUEUED in trial.user_attrs else {}
         study.enqueue_trial(values, user_attrs=kept | {"retry_of": trial.number})
     return again
 

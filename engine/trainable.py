@@ -5,7 +5,7 @@ import importlib
 from collections.abc import Callable, Mapping
 
 import engine.environment  # noqa: F401 (before ray, always)
-from engine.outcome import FAILURE, FINAL, RESOURCE, RUNG, failure_in
+from engine.outcome import FAILURE, FINAL, RESOURCE, RMSE, RUNG, UNRESOLVED, failure_in
 from ray import tune
 from ray.tune.result import DONE
 from search_spaces.errors import InputError
@@ -37,7 +37,10 @@ class PilotTrial(tune.Trainable):
     """A trial (scheme, b, r) whose actor is reused by later trials, so that JAX stays imported and its programs compiled.
 
     Settings (`config`): `scheme`, `bandwidth`, `r`, `problem` (fields of `Problem`), `rungs` (ascending sample budgets), `seed`,
-    `reduction_factor`, `objective`.
+    `reduction_factor`, `objective`, `give_up_above` (an RMSE, or infinity).
+
+    An unresolved estimate is never ranked. But it misses the rare large losses, so its σ and RMSE err towards too small: one that is far
+    too large already ends the trial, where one that looks good gets more samples.
 
     What goes wrong in the objective is reported, not raised: a raised exception would cost the actor, and the driver would not see why.
     """
@@ -54,15 +57,20 @@ class PilotTrial(tune.Trainable):
         return True
 
     def step(self) -> dict[str, object]:
-        """Evaluates the next rung; an unresolved estimate goes on to the rungs above at once, since nothing can be decided on it."""
+        """Evaluates the next rung; an unresolved estimate goes on to the rungs above at once, unless it is hopeless already."""
         last = len(self.config["rungs"]) - 1
         while True:
             report = self._evaluate(self._rung)
             rung, self._rung = self._rung, self._rung + 1
-            if rung == last or report.get("resolved", True):
+            failure = report.get(FAILURE) or failure_in(report)
+            unresolved = failure is None and not report.get("resolved", True)
+            if unresolved and report[RMSE] > self.config["give_up_above"]:
+                # No RESOURCE: the scheduler must not compare others with it.
+                return report | {RUNG: rung, FINAL: False, DONE: True}
+            if not unresolved or rung == last:
                 break
-        if (failure := report.get(FAILURE) or failure_in(report)) is not None:
-            return {FAILURE: failure, RUNG: rung, DONE: True}
+        if failure is not None or unresolved:
+            return {FAILURE: failure or UNRESOLVED, RUNG: rung, DONE: True}
         final = rung == last or report.get("kind") == "bound"
         return report | {RUNG: rung, RESOURCE: self.config["reduction_factor"] ** rung, FINAL: final, DONE: final}
 

@@ -61,7 +61,7 @@ ANCHOR_SIGMA = 1e-3
 BATCHES_MEMORY_PER_EXAMPLE = 24
 """Bytes: 6 of state, at most 8 of starts while they are drawn, and a window of a quarter (at the uneven ends a third) of all examples at 25."""
 
-BATCHES_MEMORY_FIXED = 16 * 2**20
+BATCHES_MEMORY_FIXED = 10 * 2**20
 """Bytes: a dozen arrays for 2¹⁶ examples whose next participation is drawn, and the tables of the law (three of K·T numbers)."""
 
 # --- tests/accountants/monte_carlo, tests/accountants/test_estimators.py and test_tail_sum.py ---
@@ -71,3 +71,11 @@ LOG_RATIO = 1e-9
 
 PROJECTION = 1e-9
 """⟨d, y⟩/σ against the dense product, times σ: ‖(C E x)_⊥‖ comes from a difference that may lose half of the digits."""
+
+# --- tests/engine/test_configuration.py, test_objective.py, test_results.py ---
+
+BEST_R = 1e-6
+"""RMSE at the r found, above the smallest of a grid of 401: the search ends within 1e-6 of the position, and the RMSE is flat there."""
+
+SAME_FORMULA = 1e-12
+"""Two ways to write the same handful of float64 operations."""

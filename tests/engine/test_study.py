@@ -1,0 +1,172 @@
+"""The study: opening, refusing, resuming, and every way a trial can end."""
+
+import dataclasses
+
+import optuna
+import pytest
+from optuna.trial import TrialState
+
+from engine import study as studies
+from engine.configuration import Configuration, suggest
+from engine.study import create_study, load_study, open_storage, open_study, study_space
+from search_spaces.errors import InputError
+from search_spaces.problem import Problem
+from search_spaces.space import SearchSpace
+
+FIRST = (Configuration(scheme="min_sep_ra", bandwidth=100, r=0.03), Configuration(scheme="cyclic_ra", bandwidth=32, r=0.25))
+
+
+@pytest.fixture
+def storage(tmp_path):
+    return open_storage(tmp_path / "study.db")
+
+
+@pytest.fixture
+def study(storage, space):
+    return create_study(storage=storage, name="run", space=space, seed=1, rungs=(10, 40), first=FIRST)
+
+
+def ask(study: optuna.Study) -> tuple[optuna.Trial, Configuration]:
+    trial = study.ask()
+    return trial, suggest(trial, study_space(study))
+
+
+def states(study: optuna.Study) -> list[str]:
+    return [trial.state.name for trial in study.get_trials(deepcopy=False)]
+
+
+@pytest.mark.parametrize("spec", ["{}/study.db", "journal:{}/study.log", "sqlite:///{}/other.db"])
+def test_every_storage_keeps_the_study(tmp_path, space, spec):
+    spec = spec.format(tmp_path)
+    created = create_study(storage=open_storage(spec), name="run", space=space, seed=1, rungs=(10,), first=FIRST)
+    trial, configuration = ask(created)
+    assert configuration == FIRST[0]
+    studies.complete(created, trial, {"rmse": 0.9})
+    again = load_study(storage=open_storage(spec), name="run")
+    assert [t.value for t in again.get_trials(states=(TrialState.COMPLETE,))] == [0.9]
+    assert study_space(again) == space
+
+
+@pytest.mark.parametrize("spec", ["somewhere", "sqlite:////no/such/folder/x.db", "postgresql://user:secret@nowhere/db", "journal:/no/such/x.log"])
+def test_a_storage_that_cannot_be_opened_is_one_sentence_without_the_password(spec):
+    with pytest.raises(InputError, match="storage=") as caught:
+        open_storage(spec)
+    assert "secret" not in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_the_study_says_what_it_searched(study, space):
+    attributes = study.user_attrs
+    assert attributes["problem"] == dataclasses.asdict(space.problem)
+    assert attributes["fingerprint"] == space.fingerprint()
+    assert attributes["seed"] == 1 and attributes["rungs"] == [10, 40]
+    assert "RMSE" in attributes["units"] and attributes["versions"]["optuna"] == optuna.__version__
+
+
+def test_a_name_is_taken_only_once(study, storage, space):
+    with pytest.raises(InputError, match="new in this storage"):
+        create_study(storage=storage, name="run", space=space, seed=1, rungs=(10,))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (dict(epsilon=2), "epsilon: 2.0 here, 4.0 there"),
+        (dict(iterations=512), "iterations: 512 here, 1024 there"),
+        (dict(schemes=["min_sep_ra", "nested_ra", "cyclic_ra", "poisson"]), "poisson bandwidths"),
+        (dict(bandwidths=[32, 64]), "min_sep_ra bandwidths"),
+    ],
+)
+def test_another_problem_or_space_is_refused_with_the_differences(study, storage, change, said):
+    problem = dict(iterations=1024, participations=4, epsilon=4, delta=1e-5)
+    space = dict(schemes=["min_sep_ra", "nested_ra", "cyclic_ra"])
+    for name, value in change.items():
+        (problem if name in problem else space)[name] = value
+    other = SearchSpace.for_problem(Problem(**problem), **space)
+    with pytest.raises(InputError, match="same search as before") as caught:
+        open_study(storage=storage, name="run", space=other)
+    assert said in str(caught.value)
+
+
+def test_the_other_direction_is_refused(storage, space):
+    maximised = optuna.create_study(storage=storage, study_name="max", direction="maximize")
+    for name, value in {"problem": {}, "space": space.to_dict(), "fingerprint": space.fingerprint(), "seed": 0, "rungs": [1]}.items():
+        maximised.set_user_attr(name, value)
+    with pytest.raises(InputError, match="maximize there"):
+        open_study(storage=storage, name="max", space=space)
+
+
+def test_a_study_of_someone_else_is_refused(storage):
+    optuna.create_study(storage=storage, study_name="theirs")
+    with pytest.raises(InputError, match="bandsmith wrote"):
+        open_study(storage=storage)
+
+
+def test_the_only_study_needs_no_name_and_one_of_two_does(study, storage):
+    assert open_study(storage=storage).study_name == "run"
+    optuna.create_study(storage=storage, study_name="second")
+    with pytest.raises(InputError, match="exactly one study"):
+        open_study(storage=storage)
+    with pytest.raises(InputError, match="'third'"):
+        open_study(storage=storage, name="third")
+
+
+def test_interrupted_trials_fail_and_are_tried_again_once(study, storage, space):
+    ask(study)
+    second = open_study(storage=storage, space=space)
+    assert states(second) == ["FAIL", "WAITING", "WAITING"]
+    assert second.get_trials()[0].user_attrs["reason"] == "interrupted"
+    asked = [ask(second) for _ in range(2)]
+    assert [configuration for _, configuration in asked] == [FIRST[1], FIRST[0]]
+    assert asked[1][0].user_attrs["retry_of"] == 0
+
+    third = open_study(storage=storage, space=space)
+    assert states(third) == ["FAIL", "FAIL", "FAIL", "WAITING"]
+    assert [trial.user_attrs["requeued"] for trial in third.get_trials()[:3]] == [True, True, False]
+    assert third.get_trials()[3].user_attrs["retry_of"] == 1
+
+
+def test_a_trial_killed_before_its_first_suggestion_keeps_what_was_enqueued(study, storage, space):
+    study.ask()
+    again = open_study(storage=storage, space=space)
+    configurations = [ask(again)[1] for _ in range(2)]
+    assert set(configurations) == set(FIRST)
+
+
+def test_reading_a_study_changes_nothing(study, storage):
+    ask(study)
+    load_study(storage=storage)
+    assert states(study) == ["RUNNING", "WAITING"]
+
+
+def test_what_counts_as_a_trial(study):
+    for _ in range(2):
+        ask(study)
+    studies.release_running(study, reason="interrupted")
+    assert [studies.counts_as_trial(trial) for trial in study.get_trials()] == [False] * 4
+    trial, _ = ask(study)
+    studies.fail(study, trial, reason="nan: no number")
+    trial, _ = ask(study)
+    studies.prune(study, trial, {"rmse": 2.0}, step=0)
+    assert [studies.counts_as_trial(trial) for trial in study.get_trials()] == [False, False, True, True]
+    assert study.get_trials()[3].value == 2.0 and study.get_trials()[3].state is TrialState.PRUNED
+
+
+def test_a_resumed_search_does_not_repeat_its_random_suggestions(storage, problem):
+    space = SearchSpace.for_problem(problem, schemes=["min_sep_ra"])
+    created = create_study(storage=storage, name="r", space=space, seed=1, rungs=(10,), first=())
+    before = [ask(created)[1] for _ in range(4)]
+    for trial in created.get_trials(states=(TrialState.RUNNING,)):
+        studies.complete(created, optuna.trial.Trial(created, trial._trial_id), {"rmse": 1.0})
+    resumed = open_study(storage=storage, space=space)
+    assert not {c.key for c in before} & {ask(resumed)[1].key for _ in range(4)}
+
+
+def test_a_journal_whose_last_line_was_cut_off_still_opens(tmp_path, space):
+    path = tmp_path / "study.log"
+    created = create_study(storage=open_storage(f"journal:{path}"), name="run", space=space, seed=1, rungs=(10,), first=FIRST)
+    trial, _ = ask(created)
+    studies.complete(created, trial, {"rmse": 0.9})
+    with open(path, "ab") as file:
+        file.write(b'{"op_code": 4, "worker')
+    again = open_study(storage=open_storage(f"journal:{path}"), space=space)
+    assert [t.value for t in again.get_trials(states=(TrialState.COMPLETE,))] == [0.9]
