@@ -193,23 +193,37 @@ class _Transitions:
 
 @functools.lru_cache(maxsize=4)
 def _transitions(window: int, order: int) -> _Transitions:
-    require_memory(60.0 * math.comb(order + window + 2, window + 2), f"the Rényi table of bandwidth={window + 1}, order={order}")
+    moves = math.comb(order + window + 2, window + 2)
+    require_memory(8.0 * (window + 8) * moves, f"the Rényi table of bandwidth={window + 1}, order={order}")
     states = simplex(order, window + 1)
-    states = states[np.argsort(states.sum(axis=1), kind="stable")]
+    totals = states.sum(axis=1)
+    by_total = np.argsort(totals, kind="stable")
+    states, totals = states[by_total], totals[by_total]
     size = np.cumsum([math.comb(total + window, window) for total in range(order + 1)])
-    digits = (order + 1) ** np.arange(window + 1, -1, -1)
-    keys = states.sum(axis=1) * digits[0] + states @ digits[1:]
-    moves = states[:, -1] + 1
-    begin = np.r_[0, np.cumsum(moves)]
-    target = np.repeat(np.arange(len(states)), moves)
+    begin = np.r_[0, np.cumsum(states[:, -1] + 1)]
+    target = np.repeat(np.arange(len(states)), states[:, -1] + 1)
     leaving = np.arange(begin[-1]) - begin[target]
-    new = states[target]
-    old_key = (new.sum(axis=1) - new[:, -2]) * digits[0] + leaving * digits[1] + new[:, -1] - leaving
-    old_key += new[:, :-2] @ digits[2:-1]
+    old_totals = (totals - states[:, -2])[target]
+    old = [leaving, *(states[target, j] for j in range(window - 1)), states[target, -1] - leaving]
     return _Transitions(
-        states=states, size=size, begin=begin.astype(np.int32), source=np.searchsorted(keys, old_key).astype(np.int32),
+        states=states, size=size, begin=begin.astype(np.int32), source=_places(old, old_totals, size).astype(np.int32),
         leaving=leaving.astype(np.int16), target=target.astype(np.int32),
     )
+
+
+def _places(counts: list[np.ndarray], totals: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Where vectors of counts stand among all of them, sorted by total and then in lexicographic order.
+
+    C(n+d−1, d−1) vectors of d counts have the sum n; those whose first count is at least c are as many as have the sum n−c.
+    """
+    places = np.r_[0, size[:-1]][totals]
+    left = totals
+    for parts in range(len(counts), 1, -1):
+        vectors = np.array([math.comb(n + parts - 1, parts - 1) for n in range(len(size))])
+        after = left - counts[len(counts) - parts]
+        places = places + vectors[left] - vectors[after]
+        left = after
+    return places
 
 
 def _row_factors(band: _Band, table: _Transitions, dtype: type):

@@ -17,6 +17,9 @@ from accountants.balls_in_bins.gram import cyclic_bandwidth, cyclic_distance, la
 from accountants.balls_in_bins.renyi_dp import Moments, moments
 from search_spaces import checks
 
+_TABLE_COST = 400.0
+"""Setting up one move costs about as much as this many multiplications by it."""
+
 METHODS = ("exact", "published", "shifted", "row_wise", "thinned")
 
 
@@ -51,12 +54,12 @@ class Majorant:
 
 
 def operations(*, bins: int, bandwidth: int, order: int, wraps: bool) -> float:
-    """Multiplications of the exact sum: b·C(α+2p, 2p), or b·C(α+p+1, p+1) where the band does not wrap around."""
+    """Multiplications of the exact sum: b·C(α+2p, 2p), or b·C(α+p+1, p+1) where the band does not wrap around; and the table of moves."""
     if bandwidth == 1:
         return float(bins * order**2)
     window = min(bandwidth - 1, bins - 1)
-    extra = 2 * window + 2 if wraps else window + 2
-    return float(bins) * math.comb(order + extra, extra)
+    moves = math.comb(order + window + 2, window + 2)
+    return _TABLE_COST * moves + float(bins) * (math.comb(order + 2 * window + 2, 2 * window + 2) if wraps else moves)
 
 
 def wraps(gram: np.ndarray, *, bandwidth: int) -> bool:
