@@ -14,8 +14,8 @@ _PLAIN_LIMIT = 600.0
 
 def plain_is_safe(*, energy: float, sigma: float, theta: float = 1.0) -> bool:
     """Whether likelihood ratios fit plain float64: K‖c‖²/(2σ²) + 12√K‖c‖/σ < 600 with signals scaled by θ; `energy` is K‖c‖²."""
-    scale = max(1.0, abs(theta)) ** 2
-    return scale * energy / (2 * sigma**2) + 12 * scale * math.sqrt(energy) / sigma < _PLAIN_LIMIT
+    scale, mean = max(1.0, abs(theta)) ** 2, math.sqrt(energy) / sigma
+    return scale * (0.5 * mean * mean + 12 * mean) < _PLAIN_LIMIT
 
 
 def log_likelihood_ratio(log_terms: jax.Array, law: dict[str, jax.Array], *, window: int, counted: bool, plain: bool) -> jax.Array:
@@ -36,7 +36,8 @@ def log_likelihood_ratio(log_terms: jax.Array, law: dict[str, jax.Array], *, win
     is_start = jnp.arange(window)[:, None] < law["starts"]
     if plain:
         return jnp.log(jnp.where(is_start, first, 0.0).sum(axis=0) / law["starts"])
-    return jax.nn.logsumexp(jnp.where(is_start, first, -jnp.inf), axis=0) - jnp.log(law["starts"])
+    # The logarithm of an int32 would be a float32.
+    return jax.nn.logsumexp(jnp.where(is_start, first, -jnp.inf), axis=0) - jnp.log(law["starts"].astype(log_terms.dtype))
 
 
 def _sweep_plain(log_terms, fire_probability, after_fire, after_skip, window, counted):
