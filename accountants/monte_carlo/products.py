@@ -58,6 +58,14 @@ class ProductModel:
         """Samples in one block of the random streams."""
         return ladder.block_size(self.recurrence.terms)
 
+    @property
+    def columns(self) -> int:
+        """Places for participations per sample: K, or for schemes without a fixed number enough for every T and b that are padded alike."""
+        if self.scheme.fixed_participations:
+            return self.scheme.participations
+        # A size is more than 4/5 of its padded one, so T/b is at most 5/4 of the ratio of the padded sizes.
+        return -(-5 * self.padded_terms // (4 * ladder.padded_size(self.scheme.separation)))
+
     def mean_direction(self) -> dict[str, np.ndarray]:
         """The unit vector d along C E[x] (its residual part), seen through the products.
 

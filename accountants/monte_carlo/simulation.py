@@ -128,7 +128,8 @@ class Simulation:
         boosted = np.resize([law.boosted for law in proposal], self.block_size)
         if boosted.any():
             positions[boosted] = _boosted(self.scheme, self.boost).sample(rng, int(boosted.sum()))
-        return positions[:, None, :]
+        spare = self.model.columns - positions.shape[1]
+        return np.pad(positions, ((0, 0), (0, spare)), constant_values=self.scheme.iterations)[:, None, :]
 
 
 def _boosted(scheme: BatchScheme, boost: float) -> BatchScheme:
