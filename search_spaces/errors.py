@@ -29,5 +29,9 @@ class CalibrationError(BandsmithError):
     """No noise multiplier in the searched range meets the target; the message says what was tried."""
 
 
+class HorizonExceeded(BandsmithError):
+    """A step beyond the T steps that a mechanism was accounted for; its guarantee ends there."""
+
+
 class CertificateError(BandsmithError):
     """A certificate does not support what it claims; the message names the first thing that failed."""

@@ -40,3 +40,35 @@ class Recurrence:
     def rows(self) -> int:
         """Rows of `fire_probability`: K where participations are counted, else 1."""
         return self.fire_probability.shape[0]
+
+
+def marginals(law: Recurrence) -> np.ndarray:
+    """(M,) float64: the probability of taking part in each step, by a forward sweep."""
+    free = _free_at_start(law)
+    probabilities = np.zeros(law.terms)
+    for t in range(law.terms):
+        fired = free[1:, t] * law.fire_probability[:, t]
+        probabilities[t] = fired.sum()
+        free[1:, t + law.after_skip] += free[1:, t] - fired
+        if law.counted:
+            free[:-1, t + law.after_fire] += fired
+        else:
+            free[1:, t + law.after_fire] += fired
+    return probabilities
+
+
+def first_participations(law: Recurrence) -> np.ndarray:
+    """(M,) float64: the probability that each step is the first one in which an example takes part; the rest of 1 is never taking part."""
+    free = _free_at_start(law)[-1]
+    probabilities = np.zeros(law.terms)
+    for t in range(law.terms):
+        probabilities[t] = free[t] * law.fire_probability[-1, t]
+        free[t + law.after_skip] += free[t] - probabilities[t]
+    return probabilities
+
+
+def _free_at_start(law: Recurrence) -> np.ndarray:
+    """(rows+1, M + largest step) float64: the probability of being at [k, t], free, before anything is decided."""
+    free = np.zeros((law.rows + 1, law.terms + max(law.after_fire, law.after_skip)))
+    free[-1, : law.starts] = 1.0 / law.starts
+    return free

@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
@@ -9,7 +10,8 @@ import numpy as np
 from search_spaces import checks
 from search_spaces.errors import InputError, UnsupportedError
 from search_spaces.problem import Problem
-from search_spaces.recurrences import Recurrence
+from search_spaces.recurrences import Recurrence, first_participations, marginals
+from search_spaces.schemes.batches import Rng, draw_batches
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -74,21 +76,47 @@ class BatchScheme(abc.ABC):
         """
 
     def marginals(self) -> np.ndarray:
-        """(T,) float64: the probability of taking part in each step, by a forward sweep of the recurrence."""
+        """(T,) float64: the probability of taking part in each step, for the example that the accounting is for."""
+        return marginals(self.recurrence())
+
+    @property
+    def public_starts(self) -> int:
+        """How many equally likely first positions an example's batches have that accounting takes as public; 1 where none is.
+
+        Examples draw theirs independently. A split into equal parts would make the batches of the others depend on whether one example
+        is there, which add/remove adjacency does not allow for.
+        """
+        return 1
+
+    def batch_law(self) -> Recurrence:
+        """The law of one example's batches: `recurrence`, with the public first position drawn too instead of fixed at the worst one."""
         law = self.recurrence()
-        horizon = law.terms
-        free = np.zeros((law.rows + 1, horizon + max(law.after_fire, law.after_skip)))
-        free[-1, : law.starts] = 1.0 / law.starts
-        marginals = np.zeros(horizon)
-        for t in range(horizon):
-            fired = free[1:, t] * law.fire_probability[:, t]
-            marginals[t] = fired.sum()
-            free[1:, t + law.after_skip] += free[1:, t] - fired
-            if law.counted:
-                free[:-1, t + law.after_fire] += fired
-            else:
-                free[1:, t + law.after_fire] += fired
-        return marginals
+        return law if self.public_starts == 1 else dataclasses.replace(law, starts=self.public_starts)
+
+    def batch_iterator(self, num_examples: int, rng: Rng = None) -> Iterator[np.ndarray]:
+        """The batches of one training run (the protocol of JAX-Privacy's batch selection).
+
+        Formal guarantees, checked by tests/contracts/batches_contract.py:
+          * T arrays, one a step, 1-D int64, ascending, without repetition, of indices in 0..num_examples−1; empty ones are yielded too;
+          * the steps of one example follow `batch_law`, independently of all other examples;
+          * the same seed gives the same batches.
+
+        Args:
+          num_examples: size of the dataset. Sensitive under add/remove adjacency, as are the batches and their sizes.
+          rng: a generator, a seed, or None for one seeded by the operating system. The privacy guarantee needs it to stay secret.
+
+        Raises:
+          InputError: num_examples is negative, or rng is none of these.
+        """
+        return draw_batches(self.batch_law(), num_examples=num_examples, rng=rng)
+
+    def expected_batch_sizes(self, num_examples: int) -> np.ndarray:
+        """(T,) float64: the expected size of every batch; they differ between steps for min_sep_ra and min_sep_poisson."""
+        return checks.integer(at_least=0, num_examples=num_examples) * marginals(self.batch_law())
+
+    def coverage(self) -> np.ndarray:
+        """(T,) float64: the probability that an example has taken part in at least one of the steps 0..t."""
+        return np.minimum(1.0, np.cumsum(first_participations(self.batch_law())))
 
     def _require_divisor(self) -> None:
         if self.iterations % self.bandwidth:

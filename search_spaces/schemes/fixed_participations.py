@@ -15,7 +15,10 @@ class FixedParticipations(BatchScheme):
 
 
 class Deterministic(FixedParticipations):
-    """No amplification: steps 0, ⌊T/K⌋, 2⌊T/K⌋, … (the first example's; others are shifted)."""
+    """No amplification: every ⌊T/K⌋ steps, from a public first step in 0..⌊T/K⌋−1 (accounting is for the first step 0).
+
+    Steps from K·⌊T/K⌋ on have empty batches.
+    """
 
     name = "deterministic"
     amplified = False
@@ -23,6 +26,10 @@ class Deterministic(FixedParticipations):
     @property
     def separation(self) -> int:
         return self.iterations // self.participations
+
+    @property
+    def public_starts(self) -> int:
+        return self.separation
 
     def recurrence(self) -> Recurrence:
         return Recurrence(
@@ -118,6 +125,10 @@ class CyclicRandomAllocation(_RandomAllocation):
 
     name = "cyclic_ra"
 
+    @property
+    def public_starts(self) -> int:
+        return self.bandwidth
+
     def recurrence(self) -> Recurrence:
         return self._block_recurrence(starts=1)
 
@@ -138,7 +149,11 @@ class NestedRandomAllocation(_RandomAllocation):
 
 
 class MinSepRandomAllocation(FixedParticipations):
-    """Uniform over all K-subsets of the steps with pairwise gaps >= b."""
+    """Uniform over all K-subsets of the steps with pairwise gaps >= b.
+
+    Batches are larger near both ends (`expected_batch_sizes`). That is part of the law that is accounted for: thinning or topping up batches
+    to make them equal would be another law, which has no accountant here. Where even sizes matter, nested_ra has them.
+    """
 
     name = "min_sep_ra"
 

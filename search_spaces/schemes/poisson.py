@@ -76,6 +76,10 @@ class CyclicPoisson(_PoissonScheme):
     def bandwidths(cls, problem: Problem) -> tuple[int, ...]:
         return problem.divisors()
 
+    @property
+    def public_starts(self) -> int:
+        return self.bandwidth
+
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
         blocks = self.iterations // self.bandwidth
         return self.bandwidth * geometric_arrivals(rng, size, blocks, self.probability, gap=1)

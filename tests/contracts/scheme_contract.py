@@ -60,8 +60,12 @@ def participation_vectors(steps: np.ndarray, iterations: int) -> np.ndarray:
 
 def schedule_law_p_value(scheme: BatchScheme, sampled: np.ndarray) -> float:
     """p-value of the chi-squared test that the sampled (n, T) participation vectors follow the scheme's law; 0 for an impossible one."""
-    rows, probabilities = schedules(scheme)
-    code = 1 << np.arange(scheme.iterations)
+    return law_p_value(*schedules(scheme), sampled)
+
+
+def law_p_value(rows: np.ndarray, probabilities: np.ndarray, sampled: np.ndarray) -> float:
+    """As `schedule_law_p_value`, for the law that gives each of the (m, T) rows its probability."""
+    code = 1 << np.arange(rows.shape[1])
     names = (rows @ code).astype(int)
     order = np.argsort(names)
     place = np.minimum(np.searchsorted(names[order], (sampled @ code).astype(int)), names.size - 1)
