@@ -24,7 +24,7 @@ WINDOWS_PER_PARTICIPATION = 4
 
 
 class NextParticipation:
-    """Draws the step of the next participation, given the first free step and the participations left (math/batch-schemes.md, recurrences).
+    """Draws the step of the next participation, given the first free step and the participations left (`recurrences.Recurrence`).
 
     From a free step t the scheme takes part at t, t + after_skip, t + 2·after_skip, … with the conditional probabilities p[k, ·]. In terms of
     H, the running sum of −log(1 − p) along that lattice, the first step taken is the first one at which H has grown by more than a standard
@@ -112,7 +112,8 @@ def _draw_batches(law: Recurrence, num_examples: int, rng: np.random.Generator) 
 
 
 def _window_batches(
-    law: Recurrence, draw: NextParticipation, rng: np.random.Generator, left: np.ndarray | None, upcoming: np.ndarray, first: int, size: int,
+    law: Recurrence, draw: NextParticipation, rng: np.random.Generator, left: np.ndarray | None, upcoming: np.ndarray, first: int,
+    size: int,
 ) -> Iterator[np.ndarray]:
     """The batches of steps first..first+size−1; moves `left` and `upcoming` (both changed in place) past them."""
     index_type = np.int32 if upcoming.size <= np.iinfo(np.int32).max else np.int64

@@ -151,8 +151,8 @@ class NestedRandomAllocation(_RandomAllocation):
 class MinSepRandomAllocation(FixedParticipations):
     """Uniform over all K-subsets of the steps with pairwise gaps >= b.
 
-    Batches are larger near both ends (`expected_batch_sizes`). That is part of the law that is accounted for: thinning or topping up batches
-    to make them equal would be another law, which has no accountant here. Where even sizes matter, nested_ra has them.
+    Batches are larger near both ends (`expected_batch_sizes`). That is part of the law that is accounted for: thinning or topping them up
+    would be another law, for which there is no accountant here. Where even sizes matter, nested_ra has them.
     """
 
     name = "min_sep_ra"

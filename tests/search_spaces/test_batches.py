@@ -81,7 +81,10 @@ def test_coverage_of_the_first_epoch():
 @pytest.mark.parametrize("stride", [1, 3])
 def test_next_participation_has_the_conditional_probabilities(stride):
     """A law with zeros, ones and probabilities that differ within a block, from every first free step."""
-    probability = np.array([[0.2, 0.0, 0.5, 0.9, 0.0, 1.0, 0.3, 0.1, 0.0, 1.0, 0.4], [0.5, 0.1, 0.0, 0.0, 0.7, 0.0, 0.0, 0.3, 1.0, 0.2, 0.0]])
+    probability = np.array([
+        [0.2, 0.0, 0.5, 0.9, 0.0, 1.0, 0.3, 0.1, 0.0, 1.0, 0.4],
+        [0.5, 0.1, 0.0, 0.0, 0.7, 0.0, 0.0, 0.3, 1.0, 0.2, 0.0],
+    ])
     law = Recurrence(fire_probability=probability, after_fire=3, after_skip=stride)
     draw = NextParticipation(law)
     size = 20_000
