@@ -9,7 +9,7 @@ from accountants.evidence import Evidence, worst
 from accountants.gaussian import GaussianAccountant
 from accountants.registry import supported
 from search_spaces import checks
-from search_spaces.errors import CalibrationError, NumericalError, UnresolvedError, UnsupportedError
+from search_spaces.errors import CalibrationError, NumericalError, UnresolvedError
 from search_spaces.mechanism import Mechanism
 from search_spaces.schemes import BatchScheme
 from search_spaces.strategies import ToeplitzStrategy
@@ -65,10 +65,7 @@ def calibrate(
     epsilon, delta = checks.positive(epsilon=epsilon), checks.between(0, 1, delta=delta)
     tolerance = checks.between(0, 1, tolerance=tolerance)
     mechanism = Mechanism(scheme=scheme, strategy=strategy, sigma=1.0)
-    if isinstance(accountant, str):
-        accountant = supported(accountant, mechanism)
-    elif reason := accountant.unsupported(mechanism):
-        raise UnsupportedError(reason)
+    accountant = supported(accountant, mechanism)
     search = _Search(accountant=accountant, mechanism=mechanism, epsilon=epsilon, delta=delta)
     # No amplified bound needs more than the unamplified Gaussian mechanism does.
     enough = GaussianAccountant().sigma(scheme, strategy, epsilon=epsilon, delta=delta)

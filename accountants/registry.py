@@ -7,45 +7,46 @@ from accountants.base import Accountant
 from accountants.evidence import Evidence
 from accountants.gaussian import GaussianAccountant
 from accountants.jensen import JensenAccountant
+from accountants.monte_carlo.accountant import MonteCarloAccountant
 from accountants.pld import PldAccountant
 from search_spaces import checks
 from search_spaces.errors import InputError, NumericalError, UnresolvedError, UnsupportedError
 from search_spaces.mechanism import Mechanism
 
 ACCOUNTANTS: dict[str, Accountant] = {
-    accountant.name: accountant for accountant in (GaussianAccountant(), JensenAccountant(), PldAccountant())
+    accountant.name: accountant for accountant in (GaussianAccountant(), JensenAccountant(), PldAccountant(), MonteCarloAccountant())
 }
 """Every accountant, by name; a new one joins here and is thereby used, offered and tested (tests/contracts/accountant_contract.py)."""
 
 
 def account(
-    mechanism: Mechanism, *, epsilon: float | None = None, delta: float | None = None, accountants: Iterable[str] | None = None
+    mechanism: Mechanism, *, epsilon: float | None = None, delta: float | None = None, accountants: Iterable[str | Accountant] | None = None,
 ) -> list[Evidence]:
     """Evidence for both directions by each accountant: δ at ε >= 0, or ε at δ in (0, 1).
 
     Args:
       mechanism: what is accounted.
       epsilon, delta: exactly one of them.
-      accountants: names; None means every accountant that supports the mechanism. Of these, one that cannot resolve its answer is left out
-        with a warning; a named one raises.
+      accountants: names, or accountants with settings of their own; None means every accountant that supports the mechanism. Of several, one
+        that cannot resolve its answer is left out with a warning.
 
     Raises:
       InputError: both or neither of ε and δ, one out of range, or an unknown name.
-      UnsupportedError: a named accountant does not support the mechanism.
-      UnresolvedError, NumericalError: a named accountant (or every one) has no trustworthy answer.
+      UnsupportedError: a given accountant does not support the mechanism.
+      UnresolvedError, NumericalError: no accountant has a trustworthy answer.
     """
     if (epsilon is None) == (delta is None):
         raise InputError(f"Expected exactly one of epsilon={epsilon!r} and delta={delta!r} to be given.")
-    if accountants is not None:
-        return [statement for name in accountants for statement in _ask(supported(name, mechanism), mechanism, epsilon, delta)]
+    asked = [supported(one, mechanism) for one in (supporting(mechanism) if accountants is None else accountants)]
     evidence, failures = [], []
-    for name in supporting(mechanism):
+    for accountant in asked:
         try:
-            evidence += _ask(ACCOUNTANTS[name], mechanism, epsilon, delta)
+            evidence += accountant.delta(mechanism, epsilon=epsilon) if delta is None else accountant.epsilon(mechanism, delta=delta)
         except (UnresolvedError, NumericalError) as error:
             failures.append(error)
-            warnings.warn(f"The accountant {name} has no answer: {error}", stacklevel=2)
-    if not evidence:
+            if len(asked) > 1:
+                warnings.warn(f"The accountant {accountant.name} has no answer: {error}", stacklevel=2)
+    if not evidence and failures:
         raise failures[0]
     return evidence
 
@@ -55,21 +56,18 @@ def supporting(mechanism: Mechanism) -> tuple[str, ...]:
     return tuple(name for name, accountant in ACCOUNTANTS.items() if accountant.unsupported(mechanism) is None)
 
 
-def supported(name: str, mechanism: Mechanism) -> Accountant:
-    """The accountant of that name.
+def supported(accountant: str | Accountant, mechanism: Mechanism) -> Accountant:
+    """An accountant, by name or as it is, that supports the mechanism.
 
     Raises:
       InputError: unknown name.
       UnsupportedError: it does not support the mechanism; the message says why and which ones do.
     """
-    accountant = ACCOUNTANTS[checks.one_of(ACCOUNTANTS, accountant=name)]
+    if isinstance(accountant, str):
+        accountant = ACCOUNTANTS[checks.one_of(ACCOUNTANTS, accountant=accountant)]
     if reason := accountant.unsupported(mechanism):
         raise UnsupportedError(
-            f"Expected accountant={name!r} to support {mechanism.scheme.name}: {reason.rstrip('.')}; "
+            f"Expected accountant={accountant.name!r} to support {mechanism.scheme.name}: {reason.rstrip('.')}; "
             f"these do: {', '.join(supporting(mechanism))}."
         )
     return accountant
-
-
-def _ask(accountant: Accountant, mechanism: Mechanism, epsilon: float | None, delta: float | None) -> tuple[Evidence, Evidence]:
-    return accountant.delta(mechanism, epsilon=epsilon) if delta is None else accountant.epsilon(mechanism, delta=delta)

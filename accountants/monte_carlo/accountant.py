@@ -20,7 +20,7 @@ from accountants.monte_carlo.mixture import (
 )
 from accountants.monte_carlo.streams import Stream
 from search_spaces import checks
-from search_spaces.errors import UnresolvedError
+from search_spaces.errors import UnresolvedError, UnsupportedError
 from search_spaces.mechanism import Mechanism
 
 _REFERENCE_EPSILON = 1.0
@@ -61,6 +61,8 @@ class MonteCarloAccountant(Accountant):
         return tuple(self._epsilon(mechanism, drawn, i, delta, started) for i in range(2))
 
     def _draw(self, mechanism: Mechanism, epsilon: float) -> WeightedSample:
+        if reason := self.unsupported(mechanism):
+            raise UnsupportedError(reason)
         stream = Stream(seed=self.seed, purpose="estimate")
         draw = functools.partial(
             weighted_samples, mechanism.scheme, mechanism.strategy, sigmas=[mechanism.sigma], stream=stream,

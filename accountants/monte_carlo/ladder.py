@@ -19,9 +19,9 @@ def padded_bandwidth(bandwidth: int) -> int:
 
 
 def block_size(terms: int) -> int:
-    """Samples per block: a power of two in 64..512, a function of the number of terms alone.
+    """Samples per block: a power of two in 64..4096, a function of the number of terms alone.
 
     Blocks are the unit of the random streams, so this is part of what a seed means.
     """
     samples = SAMPLES_TIMES_TERMS // padded_size(terms)
-    return min(512, max(64, 1 << (samples.bit_length() - 1)))
+    return min(4096, max(64, 1 << (samples.bit_length() - 1)))

@@ -6,6 +6,7 @@ import pytest
 
 from accountants import registry
 from accountants.evidence import DIRECTIONS
+from accountants.monte_carlo.accountant import MonteCarloAccountant
 from accountants.registry import ACCOUNTANTS, account, supporting
 from search_spaces.errors import InputError, UnresolvedError, UnsupportedError
 from search_spaces.schemes import make_scheme
@@ -75,9 +76,17 @@ def test_leaves_out_with_a_warning_what_cannot_be_resolved(monkeypatch):
     assert {statement.accountant for statement in evidence} == {"gaussian", "jensen"}
 
 
-def test_raises_what_cannot_be_resolved_if_it_was_named_or_alone(monkeypatch):
+def test_leaves_out_with_a_warning_what_cannot_be_resolved_beside_others():
+    with pytest.warns(UserWarning, match="pld has no answer"):
+        evidence = account(small_mechanism("poisson"), delta=1e-18, accountants=["gaussian", "pld"])
+    assert {statement.accountant for statement in evidence} == {"gaussian"}
+
+
+def test_raises_what_cannot_be_resolved_if_it_is_alone():
     with pytest.raises(UnresolvedError, match="delta_floor"):
-        account(small_mechanism("poisson"), delta=1e-18, accountants=["gaussian", "pld"])
-    monkeypatch.setattr(registry, "ACCOUNTANTS", {"pld": ACCOUNTANTS["pld"]})
-    with pytest.warns(UserWarning), pytest.raises(UnresolvedError, match="delta_floor"):
-        account(small_mechanism("poisson"), delta=1e-18)
+        account(small_mechanism("poisson"), delta=1e-18, accountants=["pld"])
+
+
+def test_takes_accountants_with_settings_of_their_own():
+    (remove, add) = account(small_mechanism("nested_ra"), epsilon=1.0, accountants=[MonteCarloAccountant(samples=8192, seed=3)])
+    assert remove.details["samples"] == add.details["samples"] == 8192 and remove.details["seed"] == 3
