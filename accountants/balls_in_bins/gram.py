@@ -3,6 +3,8 @@
 Bin i of b has the mean m_i = Σ_j |C|[:, i+jb] in R^N, N = kb, and G_ij = ⟨m_i, m_j⟩. P = (1/b) Σ_i N(m_i, σ²I), Q = N(0, σ²I).
 """
 
+import functools
+
 import numpy as np
 
 from search_spaces import checks
@@ -75,12 +77,21 @@ def strategy_column(strategy: object) -> np.ndarray | None:
 
 
 def mechanism_gram(mechanism: Mechanism) -> np.ndarray:
-    """(b, b) float64: G of a balls-in-bins mechanism."""
-    bins, epochs = mechanism.scheme.separation, mechanism.scheme.participations
-    column = strategy_column(mechanism.strategy)
+    """(b, b) float64: G of a balls-in-bins mechanism, rounded up (which bounds every divergence from above); read-only."""
+    return _strategy_gram(mechanism.strategy, mechanism.scheme.separation)
+
+
+@functools.lru_cache(maxsize=8)
+def _strategy_gram(strategy: object, bins: int) -> np.ndarray:
+    column = strategy_column(strategy)
     if column is None:
-        return gram_of(dense_means(matrix=mechanism.strategy.dense(), bins=bins))
-    return toeplitz_gram(column=column, bins=bins, epochs=epochs)
+        gram = gram_of(dense_means(matrix=strategy.dense(), bins=bins))
+    else:
+        gram = toeplitz_gram(column=column, bins=bins, epochs=strategy.iterations // bins)
+    # Sums of at most N products of sums of at most N non-negative terms.
+    gram *= 1 + (2 * strategy.iterations + 8) * np.finfo(np.float64).eps
+    gram.setflags(write=False)
+    return gram
 
 
 def check_gram(gram: np.ndarray) -> np.ndarray:

@@ -22,6 +22,9 @@ from accountants.balls_in_bins.renyi_truncations import strides
 
 _RANKING_ORDER = 24
 _TRIED = 4
+_LARGEST_BIN_MU, _LARGEST_EPSILON = 5.0, 60.0
+"""Beyond these a sum of lognormals has no useful grid, and amplification takes only about log b off ε: the Gaussian mechanism serves."""
+
 _ROUND_UP = 1 + 1e-14
 
 
@@ -94,14 +97,20 @@ def _delta_at(majorant: StrideMajorant, sigma: float, direction: str, epsilon: f
     mu = majorant.gaussian_mu(sigma)
     if mu is not None:
         return float(gaussian_delta(epsilon, mu=mu))
-    return AllocationBound(majorant.allocation(sigma), direction=direction).law(epsilon).delta(epsilon)
+    allocation = majorant.allocation(sigma)
+    if allocation.bin_mu > _LARGEST_BIN_MU or epsilon > _LARGEST_EPSILON:
+        return 1.0
+    return AllocationBound(allocation, direction=direction).law(epsilon).delta(epsilon)
 
 
 def _epsilon_at(majorant: StrideMajorant, sigma: float, direction: str, delta: float, start: float) -> float:
     mu = majorant.gaussian_mu(sigma)
     if mu is not None:
         return gaussian_epsilon(delta, mu=mu)
-    return AllocationBound(majorant.allocation(sigma), direction=direction).epsilon(delta, start=start)
+    allocation = majorant.allocation(sigma)
+    if allocation.bin_mu > _LARGEST_BIN_MU:
+        return math.inf
+    return AllocationBound(allocation, direction=direction).epsilon(delta, start=start)
 
 
 def _promising(gram: np.ndarray, rank: Callable[[StrideMajorant], float]) -> list[StrideMajorant]:

@@ -17,6 +17,7 @@ from accountants.balls_in_bins.renyi_truncations import Majorant, semidefinite
 _BITS = 320
 _CENTRES = 65
 _CENTRE_REACH = 3.0
+_LARGEST_SPREAD = 1e6
 _ROUND_UP = 1.0 + 1e-12
 
 
@@ -69,7 +70,7 @@ def shifted_moments(majorant: Majorant, *, sigma: float, order: int) -> ShiftedM
             majorant.moments(sigma=sigma, order=order, precise=True))
         usable = next((t - 1 for t, ball in enumerate(raw) if not ball.is_finite()), order)
         orders = np.arange(2, usable + 1, 2)
-        spread = math.sqrt(max(float((raw[2] - 1).upper()), 1e-300)) if usable >= 2 else 0.0
+        spread = math.sqrt(min(max(float((raw[2] - 1).upper()), 1e-300), _LARGEST_SPREAD)) if usable >= 2 else 0.0
         centres = np.unique(np.maximum(0.0, 1.0 + spread * np.linspace(-_CENTRE_REACH, _CENTRE_REACH, _CENTRES)))
         bounds = np.array([[_centred(raw, int(m), float(x)) for x in centres] for m in orders]).reshape(len(orders), len(centres))
     return ShiftedMoments(orders=orders, centres=centres, bounds=bounds)
