@@ -22,6 +22,7 @@ times higher: their largest values come with u < 0, which is where H draws from 
 
 import dataclasses
 import math
+import sys
 
 import numpy as np
 import scipy.optimize
@@ -31,6 +32,7 @@ from accountants.tilted.peak import log_peak
 from search_spaces import checks
 
 _STEEPEST = 64.0
+_LARGEST_EXPONENT = 700.0
 
 
 def tilted_remove_values(
@@ -58,10 +60,14 @@ def tilted_remove_values(
     return np.exp(log_moment + log_ratio - alpha * tilted + log_values)
 
 
-def remove_bound(*, epsilon: float, xi: float, order: float, log_moment: float) -> float:
-    """B of the module docstring, rounded up, with M + s as `log_moment` and A > 1 as `order`; at most the largest float64."""
-    exponent = log_moment + log_peak(epsilon=epsilon, xi=xi, rate=order - 1.0)
-    return ROUND_UP * math.exp(min(exponent, 700.0))
+def log_remove_bound(*, epsilon: float, xi: float, order: float, log_moment: float) -> float:
+    """log B of the module docstring, rounded up, with M + s as `log_moment` and A > 1 as `order`; convex in A for convex M + s."""
+    return log_moment + log_peak(epsilon=epsilon, xi=xi, rate=order - 1.0) + math.log(ROUND_UP)
+
+
+def bound_from_log(log_bound: float) -> float:
+    """e^log_bound for a bound: never rounded to zero, and the largest exponent of a float64 at most."""
+    return max(math.exp(min(log_bound, _LARGEST_EXPONENT)), sys.float_info.min)
 
 
 def shifted_add_values(log_ratio: np.ndarray, projection: np.ndarray, *, epsilon: float, xi: float, shift: float) -> np.ndarray:
@@ -93,11 +99,14 @@ class AddShift:
 def shifted_add_bound(envelope: AddEnvelope, *, shift: float) -> float:
     """B of the add direction, rounded up, for a shift along the envelope's own direction."""
     shift = checks.non_negative(shift=shift)
-    epsilon = envelope.epsilon + envelope.offset
     if shift == 0 or envelope.slope == 0:
         return 1.0 if envelope.slope > 0 else min(1.0, ROUND_UP * float(envelope.values(np.zeros(1))[0]))
-    exponent = log_peak(epsilon=epsilon, xi=envelope.xi, rate=shift / envelope.slope) + shift**2 / 2
-    return ROUND_UP * math.exp(min(exponent, 700.0))
+    return bound_from_log(_log_shifted_bound(envelope, shift))
+
+
+def _log_shifted_bound(envelope: AddEnvelope, shift: float) -> float:
+    peak = log_peak(epsilon=envelope.epsilon + envelope.offset, xi=envelope.xi, rate=shift / envelope.slope)
+    return peak + shift**2 / 2 + math.log(ROUND_UP)
 
 
 def best_add_shift(envelope: AddEnvelope) -> AddShift:
@@ -109,7 +118,9 @@ def best_add_shift(envelope: AddEnvelope) -> AddShift:
         return AddShift(shift=0.0, bound=shifted_add_bound(envelope, shift=0.0))
     epsilon, slope = max(envelope.epsilon + envelope.offset, 0.0), envelope.slope
     steepest = min(epsilon / max(envelope.xi, slope) ** 2 + 4 / max(envelope.xi, slope) + 4, _STEEPEST / slope)
-    objective = lambda shift: math.log(shifted_add_bound(envelope, shift=shift))
-    found = scipy.optimize.minimize_scalar(objective, bounds=(1e-6 * slope, steepest * slope), method="bounded", options={"xatol": 1e-3 * steepest * slope})
+    found = scipy.optimize.minimize_scalar(
+        lambda shift: _log_shifted_bound(envelope, shift), bounds=(1e-6 * slope, steepest * slope), method="bounded",
+        options={"xatol": 1e-3 * steepest * slope},
+    )
     shift, bound = float(found.x), shifted_add_bound(envelope, shift=float(found.x))
     return AddShift(shift=shift, bound=bound) if bound < 1 else AddShift(shift=0.0, bound=1.0)

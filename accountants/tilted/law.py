@@ -12,7 +12,7 @@ from accountants.tilted.arithmetic import Arithmetic, arithmetic_for
 from accountants.tilted.bins import MOST_REPLICAS, band_cost, band_table, clique_cost, clique_table
 from accountants.tilted.blocks import block_cost, block_table
 from accountants.tilted.cost import Cost
-from accountants.tilted.estimators import remove_bound
+from accountants.tilted.estimators import bound_from_log, log_remove_bound
 from accountants.tilted.interactions import interactions
 from accountants.tilted.min_sep import min_sep_cost, min_sep_table
 from search_spaces import checks
@@ -162,10 +162,10 @@ def tilted_remove_bound(mechanism: Mechanism, *, epsilon: float, alpha: int, log
       alpha, exponent: of the tilted law.
       log_moment: its `log_residual_moment`.
     """
-    return remove_bound(
+    return bound_from_log(log_remove_bound(
         epsilon=checks.non_negative(epsilon=epsilon), xi=_factor(mechanism), order=alpha * exponent,
         log_moment=log_moment + log_excess(mechanism, alpha=alpha, exponent=exponent),
-    )
+    ))
 
 
 def _factor(mechanism: Mechanism) -> float:
@@ -183,21 +183,26 @@ def _program(mechanism: Mechanism, alpha: int) -> tuple[Cost, Callable[[Mechanis
     if law.starts > 1 and _decides_by_blocks(law):
         most = scheme.max_participations
         build = lambda m: block_table(scheme, interactions(m), alpha=alpha, arithmetic=_arithmetic(m, alpha, most))
-        return block_cost(scheme, alpha), build
+        return _with_overlaps(block_cost(scheme, alpha), mechanism), build
     if law.starts == 1 and law.after_skip in (1, law.after_fire):
         if alpha > 3:
             raise UnsupportedError(f"Expected alpha={alpha} to be 2 or 3, the numbers of replicas {scheme.name} has a program for.")
         # The program also sums states that are never reached, in which a replica may take part at every chance it has.
         most = -(-law.terms // law.after_fire)
         build = lambda m: min_sep_table(scheme, interactions(m), alpha=alpha, arithmetic=_arithmetic(m, alpha, most))
-        return min_sep_cost(scheme, alpha), build
+        return _with_overlaps(min_sep_cost(scheme, alpha), mechanism), build
     raise UnsupportedError(f"Expected a scheme with a replica program; {scheme.name} has none.")
+
+
+def _with_overlaps(cost: Cost, mechanism: Mechanism) -> Cost:
+    """The cost with the table of Gram entries that the program reads."""
+    return dataclasses.replace(cost, bytes=cost.bytes + 8 * (mechanism.strategy.bandwidth + 1) ** 2)
 
 
 def _bins_program(mechanism: Mechanism, alpha: int) -> tuple[Cost, Callable[[Mechanism], Table]]:
     scheme, bandwidth = mechanism.scheme, mechanism.strategy.bandwidth
     narrow, general = band_cost(scheme, bandwidth, alpha), clique_cost(scheme, alpha)
-    if alpha <= MOST_REPLICAS and (narrow is None or general.operations <= 100 * narrow.operations):
+    if alpha <= MOST_REPLICAS and (narrow is None or general.operations <= narrow.operations):
         return general, lambda m: clique_table(m, alpha=alpha)
     if narrow is None:
         raise UnsupportedError(

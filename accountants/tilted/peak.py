@@ -1,74 +1,88 @@
 """The largest value of δ_G(ε − l; ξ)·e^{−rate·l} over all real l, with a certified upper bound.
 
 This maximum, times Z, is what no sampled value of a tilted estimator exceeds (math/certificates.md, sections 2 and 3).
+
+f(l) = log δ_G(ε − l; ξ) − rate·l is concave: δ_G(e) = ∫ p(t)(1 − e^{e−t})_+ dt is the convolution of the normal density p of the privacy
+loss with (1 − e^{−u})_+, both log-concave, and convolution keeps log-concavity (Prékopa). So three points a < m < b with
+f(a), f(b) <= f(m) bound f everywhere: outside [a, b] it is below f(m), in [m, b] below the continued chord from a to m, and in [a, m]
+below that from b to m.
 """
 
 import math
 
 import numpy as np
+from scipy.special import erfcx
 
 from accountants.gaussian import gaussian_delta_bounds
 from search_spaces import checks
+from search_spaces.errors import NumericalError
 
-_CELLS = 2048
-_GAP = 1e-6
-_ROUNDS = 30
+_POINTS = 65
+_ROUNDS = 6
 _ROUNDING = 1e-12
+_SMALLEST_XI = 1e-3
+_FAR = 5.0
+_EPS = float(np.finfo(float).eps)
 
 
 def log_peak(*, epsilon: float, xi: float, rate: float) -> float:
-    """An upper bound, rounded up by less than about 1e-6, on max over l of log δ_G(ε − l; ξ) − rate·l.
-
-    δ_G(ε − l; ξ) grows with l and the other factor falls, so a cell [a, b] has no value above log δ_G(ε − b; ξ) − rate·a. Cells that cannot
-    hold the maximum are dropped and the others divided until the bound is tight. Outside the first grid, log δ_G <= 0 and, for
-    x = (ε − l)/ξ − ξ/2 >= 0, log δ_G <= −x²/2 bound what is missed.
+    """An upper bound, by less than about 1e-6 too large, on max over l of log δ_G(ε − l; ξ) − rate·l.
 
     Args:
       epsilon: any real number.
       xi: ξ >= 0; 0 means (1 − e^{ε−l})_+ in place of δ_G.
       rate: > 0.
+
+    Raises:
+      NumericalError: rounding hides where the maximum is.
     """
     checks.non_negative(xi=xi)
     checks.positive(rate=rate)
+    rounding = _ROUNDING * (1 + abs(rate * epsilon))
     if xi == 0:
         # The maximum is at e^{l−ε} = (1 + rate)/rate.
-        return (-rate * epsilon - math.log(rate) - (1 + rate) * math.log1p(1 / rate)) + _ROUNDING * (1 + abs(rate * epsilon))
-    low, high, outside = _range(epsilon, xi, rate)
-    left, right = _divide(np.array([low]), np.array([high]))
+        return -rate * epsilon - math.log1p(rate) - rate * math.log1p(1 / rate) + rounding
+    # δ_G grows with ξ, so a larger one is safe; below this one its rounding errors would matter.
+    xi = max(xi, _SMALLEST_XI)
+    middle = _argmax(epsilon, xi, rate)
+    width = 1e-4 * (1 + xi) / (1 + rate)
     for _ in range(_ROUNDS):
-        upper = _log_delta(epsilon - right, xi) - rate * left
-        achieved = float((_log_delta(epsilon - right, xi) - rate * right).max())
-        if upper.max() - achieved < _GAP:
-            break
-        kept = upper > achieved
-        left, right = _divide(left[kept], right[kept])
-    highest = max(float(upper.max()), outside)
-    return highest + _ROUNDING * (1 + abs(rate * epsilon) + abs(highest))
+        points = middle + width * np.array([-1.0, 0.0, 1.0])
+        low, high = (values - rate * points for values in log_delta_bounds(epsilon - points, xi))
+        if max(high[0], high[2]) <= low[1]:
+            return float(high[1] + max(high[1] - min(low[0], low[2]), 0.0)) + rounding
+        width *= 4
+    raise NumericalError(f"The largest value of a tilted estimator could not be enclosed at epsilon={epsilon:.6g}, xi={xi:.6g}, rate={rate:.6g}.")
 
 
-def _range(epsilon: float, xi: float, rate: float) -> tuple[float, float, float]:
-    """An interval and an upper bound on the objective outside it that is no more than its value at some point inside."""
-    start = epsilon + math.log1p(1 / rate)
-    reached = float(_log_delta(np.array([epsilon - start]), xi)[0]) - rate * start
-    # Above `high` the objective is at most −rate·high.
-    high = max(start, -reached / rate) + 1.0
-    # −x²/2 − rate·l is largest at ε − l = (rate + ½)ξ², and beyond that falls off like a normal density of width ξ.
-    widest = (rate + 0.5) * xi**2
-    largest = -rate * epsilon + rate * (rate + 1) * xi**2 / 2
-    distance = math.sqrt(2 * max(largest - reached, 0.0)) + 1.0
-    low = min(epsilon - widest - xi * distance, start - 1.0)
-    return low, high, max(-rate * high, largest - ((epsilon - low - widest) / xi) ** 2 / 2)
+def _argmax(epsilon: float, xi: float, rate: float) -> float:
+    """About where f is largest, from shrinking grids."""
+    # Without the bracket (…)_+ the maximum would be at ε − l = (rate + ½)ξ²; with ξ = 0 it is at ε + log(1 + 1/rate).
+    low = epsilon - (rate + 0.5) * xi**2 - 1.0
+    high = epsilon + math.log1p(1 / rate) + xi + 1.0
+    for _ in range(_ROUNDS):
+        grid = np.linspace(low, high, _POINTS)
+        best = int(np.argmax(log_delta_bounds(epsilon - grid, xi)[1] - rate * grid))
+        spacing = grid[1] - grid[0]
+        low, high = grid[best] - spacing, grid[best] + spacing
+    return 0.5 * (low + high)
 
 
-def _divide(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The cells cut into equal parts, so that there are about `_CELLS`."""
-    parts = max(2, _CELLS // left.size)
-    edges = left[:, None] + (right - left)[:, None] * np.linspace(0.0, 1.0, parts + 1)
-    edges[:, -1] = right
-    return edges[:, :-1].ravel(), edges[:, 1:].ravel()
+def log_delta_bounds(epsilon: np.ndarray, xi: float) -> tuple[np.ndarray, np.ndarray]:
+    """A lower and an upper bound on log δ_G(ε; ξ) that hold despite float64 rounding, also where δ_G itself underflows.
 
-
-def _log_delta(epsilon: np.ndarray, xi: float) -> np.ndarray:
-    """An upper bound on log δ_G(ε; ξ) that is close also where δ_G underflows."""
-    x = np.maximum(epsilon / xi - xi / 2, 0.0)
-    return np.minimum(np.log(gaussian_delta_bounds(epsilon=epsilon, mu=xi)[1]), -0.5 * np.square(x))
+    Args:
+      epsilon: (n,) real numbers.
+      xi: ξ > 0.
+    """
+    x = epsilon / xi - xi / 2
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        near = [np.log(bound) for bound in gaussian_delta_bounds(epsilon=epsilon, mu=xi)]
+        # δ_G = ½ e^{−x²/2} (erfcx(x/√2) − erfcx((x + ξ)/√2)) at ε >= 0.
+        first, second = erfcx(x / math.sqrt(2)), erfcx((x + xi) / math.sqrt(2))
+        value = np.log(0.5 * (first - second)) - 0.5 * np.square(x)
+        # x carries the roundings of ε/ξ and ξ/2, and the difference is smaller than its terms.
+        slack = _EPS * (16 + 4 * (epsilon / xi + xi) * (x + 1) * np.maximum(first / (first - second), 1.0) + np.abs(value))
+        slack += 16 * _EPS * first / (first - second)
+    far = (x > _FAR) & (epsilon > 0)
+    return np.where(far, value - slack, near[0]), np.where(far, value + slack, near[1])
