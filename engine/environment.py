@@ -130,6 +130,8 @@ def _connect(workers: int, address: str | None, runtime_env: dict[str, object]) 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             ray.init(**options)
+        # What Ray's daemons have to say (of a worker that died, for one) would be printed on stdout, whatever `log_to_driver` is.
+        ray._private.worker._worker_logs_enabled = False
     except (ConnectionError, RuntimeError, ValueError, ray.exceptions.AuthenticationError) as error:
         if address is None:
             raise

@@ -8,6 +8,7 @@ import dataclasses
 import logging
 import math
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import optuna
 from optuna.trial import FrozenTrial, TrialState
@@ -18,6 +19,7 @@ from engine import study as studies
 from engine.configuration import Configuration, suggest
 from engine.outcome import FAILURE, FINAL, RMSE, RUNG, outcome_of
 from ray.tune import Callback
+from ray.tune.experiment import Trial
 from ray.tune.search import Searcher
 from search_spaces.space import SearchSpace
 
@@ -162,11 +164,18 @@ class WorkerLoss(Callback):
     def __init__(self, searcher: StudySearcher) -> None:
         self._searcher = searcher
 
-    def on_trial_error(self, iteration: int, trials: list, trial, **info: object) -> None:
+    def on_trial_error(self, iteration: int, trials: list, trial: Trial, **info: object) -> None:
         """Called after `on_trial_complete(error=True)`."""
-        error = trial.get_error()
-        logger.warning("Lost %s: %s", trial, error)
-        self._searcher.on_worker_lost(trial.trial_id, _reason(error))
+        reason = _reason(_error_of(trial))
+        logger.warning("%s was lost: %s", trial, reason)
+        self._searcher.on_worker_lost(trial.trial_id, reason)
+
+
+def _error_of(trial: Trial) -> Exception | None:
+    # Tune leaves the exception in a file and nowhere else.
+    if trial.pickled_error_file is None:
+        return None
+    return ray.cloudpickle.loads(Path(trial.pickled_error_file).read_bytes())
 
 
 def _reason(error: Exception | None) -> str:

@@ -34,6 +34,8 @@ MANY_WORKERS = 5
 LOCK_SECONDS = 60.0
 """How long a writer waits for SQLite's lock before it gives up."""
 
+NETWORK_FILE_SYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "glusterfs", "fuse.sshfs", "9p", "afs", "ceph")
+
 logger = logging.getLogger("bandsmith")
 
 
@@ -49,12 +51,16 @@ def open_storage(spec: str | Path) -> BaseStorage:
     text = str(spec)
     try:
         if text.startswith("journal:"):
-            return JournalStorage(JournalFileBackend(text.removeprefix("journal:")))
+            path = text.removeprefix("journal:")
+            _warn_of_network(path)
+            return JournalStorage(JournalFileBackend(path))
         if text.endswith(".db") and "://" not in text:
             text = f"sqlite:///{Path(text).absolute()}"
+        if text.startswith("sqlite:///"):
+            factory = sqlite3.Connection if _warn_of_network(text.removeprefix("sqlite:///")) else _Connection
+            return RDBStorage(text, engine_kwargs={"connect_args": {"timeout": LOCK_SECONDS, "factory": factory}})
         if "://" in text:
-            local = {"connect_args": {"timeout": LOCK_SECONDS, "factory": _Connection}}
-            return RDBStorage(text, engine_kwargs=local if text.startswith("sqlite") else {"pool_pre_ping": True})
+            return RDBStorage(text, engine_kwargs={"pool_pre_ping": True})
     except Exception as error:
         raise InputError(f"Expected storage={_without_password(text)!r} to be a place we can open: {_one_line(error)}") from error
     raise InputError(f"Expected storage={text!r} to be a path ending in .db, journal:PATH, or a database URL.")
@@ -229,6 +235,28 @@ def _with_sampler(study: optuna.Study, seed: int, workers: int) -> optuna.Study:
             seed=int(entropy[0]), n_startup_trials=STARTUP_TRIALS, multivariate=True, group=True, constant_liar=workers >= MANY_WORKERS,
         )
     return study
+
+
+def _warn_of_network(path: str) -> bool:
+    """Whether a file lies on a network file system, where locks cannot be relied on; warns if so."""
+    kind = file_system(Path(path).absolute().parent)
+    if kind not in NETWORK_FILE_SYSTEMS:
+        return False
+    warnings.warn(
+        f"The study {path!r} is on a network file system ({kind}), which may corrupt it; name a storage on a local disk, or a database server.",
+        stacklevel=4,
+    )
+    return True
+
+
+def file_system(directory: Path, *, mounts: Path = Path("/proc/mounts")) -> str | None:
+    """The kind of file system a directory is on, as Linux names it; None where that cannot be found out."""
+    try:
+        lines = [line.split() for line in mounts.read_text().splitlines()]
+    except OSError:
+        return None
+    around = {Path(line[1]): line[2] for line in lines if directory.is_relative_to(line[1])}
+    return around[max(around, key=lambda point: len(point.parts))] if around else None
 
 
 def _bandwidths_of(values: Mapping[str, Sequence[int]]) -> tuple[int, ...]:

@@ -1,6 +1,7 @@
 """The study: opening, refusing, resuming, and every way a trial can end."""
 
 import dataclasses
+from pathlib import Path
 
 import optuna
 import pytest
@@ -52,6 +53,19 @@ def test_a_storage_that_cannot_be_opened_is_one_sentence_without_the_password(sp
     with pytest.raises(InputError, match="storage=") as caught:
         open_storage(spec)
     assert "secret" not in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_study_on_a_network_file_system_is_warned_of(tmp_path, monkeypatch):
+    mounts = tmp_path / "mounts"
+    mounts.write_text("disk / ext4 rw 0 0\nhost:/x /home nfs4 rw 0 0\ndisk /home/me/fast xfs rw 0 0\n")
+    kinds = {"/tmp/run": "ext4", "/home/me": "nfs4", "/home/me/fast/run": "xfs", "/homestead": "ext4"}
+    assert {path: studies.file_system(Path(path), mounts=mounts) for path in kinds} == kinds
+    assert studies.file_system(tmp_path, mounts=tmp_path / "none") is None
+
+    monkeypatch.setattr(studies, "file_system", lambda directory: "nfs4")
+    for spec in (tmp_path / "study.db", f"journal:{tmp_path}/study.log"):
+        with pytest.warns(UserWarning, match="network file system"):
+            open_storage(spec)
 
 
 def test_the_study_says_what_it_searched(study, space):
