@@ -79,3 +79,59 @@ BEST_R = 1e-6
 
 SAME_FORMULA = 1e-12
 """Two ways to write the same handful of float64 operations."""
+
+# --- tests/accountants/fixed_size ---
+
+FIXED_SIZE_LOG_F = 1e-12
+"""log F in float64, absolute: sums of a few hundred terms whose logarithms come from gammaln (10⁻¹³ at order 256)."""
+
+FIXED_SIZE_VECTOR = 2e-12
+"""ρ against the vectors, which have 15 digits; gammaln again."""
+
+# --- tests/engine/exports ---
+
+FLOAT32_NOISE = 1e-5
+"""Largest error of float32 noise over 10 000 steps, in standard deviations of the noise; 3e-6 measured at bandwidths up to 1000."""
+
+FLOAT32_NOISE_PREFIX = 1e-5
+"""The same for the prefix sums of the noise; 2e-6 measured."""
+
+FIXED_SIZE_GRID = 1e-7
+"""Hockey-stick divergences by the trapezoidal rule with 2·10⁵ points: the kink costs step², 10⁻⁸."""
+
+FIXED_SIZE_EPSILON = 5e-6
+"""ε of the lossless accountant above the exact one: connecting the dots on a grid d of 10⁻⁴ adds about T·d²/8 per unit of tilt, 2e-6 at T = 400
+and δ = 1e-12; inversion is to 10⁻⁸ relative."""
+
+# --- tests/launch ---
+
+LAST_DIGITS = 1e-12
+"""Relative difference of δ where the same strategy is given in two ways: ‖c‖ and σ differ in the last digits."""
+
+# --- tests/accountants/tilted, tests/accountants/test_renyi.py ---
+
+REPLICA_MOMENT = 1e-12
+"""log Z_α of a replica program against the sum over all tuples: a few hundred additions of relative error 2⁻⁵³ on either side."""
+
+REFERENCE_MOMENT = 1e-11
+"""Z_2 against reference values that are given to twelve digits."""
+
+REPLICA_MEMORY_FIXED = 32 * 2**20
+"""Bytes beside the tables: index arrays, temporaries of a step, and whatever else Python allocates meanwhile."""
+
+# --- tests/accountants/balls_in_bins ---
+
+TABULATED = 1e-9
+"""Reference values printed with ten to twelve digits, and bounds that are rounded up by less than 1e-11."""
+
+GRAM_ROUNDING = 1e-13
+"""Sums of at most a few dozen products of float64, in another order."""
+
+MOMENT = 1e-11
+"""Log moments: at most 10³ roundings of 2⁻⁵³ on either side, relative or (of small logarithms) absolute."""
+
+CLOSED_FORM = 1e-9
+"""A closed form of a dozen operations that is rounded up by 1e-12, where at most three digits cancel."""
+
+SHIFTED_MOMENTS = 5e-3
+"""ε from shifted moments above a table that used a finer search of x₀ and no rounding bound; the differences seen are up to 0.4 %."""

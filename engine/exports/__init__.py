@@ -1,0 +1,1 @@
+"""From strategy file to training run: batches, correlated noise and a sealed configuration, for several trainers."""
