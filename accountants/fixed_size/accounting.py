@@ -171,6 +171,9 @@ def _bracket(too_small: Callable[[float], bool], guess: float) -> tuple[float, f
             sigma *= 2
             if not too_small(sigma):
                 return sigma / 2, sigma
+            # A guess this far off may mean that there is no answer; one look at the end is cheaper than twenty on the way.
+            if guess * 8 <= sigma < guess * 16 and too_small(LARGEST_SIGMA):
+                break
         raise CalibrationError(f"No sigma up to {LARGEST_SIGMA:.0e} meets the target; the largest order or the grid of losses limits it.")
     while sigma > SMALLEST_SIGMA:
         sigma /= 2

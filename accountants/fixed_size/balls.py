@@ -41,3 +41,8 @@ def round_down(ball: arb) -> float:
 def larger(first: arb, second: arb) -> arb:
     """The larger of two exact numbers (radius zero), which always compare."""
     return second if first < second else first
+
+
+def smaller(first: arb, second: arb) -> arb:
+    """The smaller of two exact numbers."""
+    return first if first < second else second

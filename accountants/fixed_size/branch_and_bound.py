@@ -39,24 +39,59 @@ class CertifiedOrder:
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class _Interval:
-    """[left, right] with exact upper bounds of F at its ends, a curvature bound (None: none yet) and its key (None: infinite)."""
+    """[left, right] with exact upper bounds of F at its ends and what else bounds F on it.
+
+    Attributes:
+      curvature: κ with F'' >= −κ, valid on parents and halves alike; None: not computed yet.
+      direct: a bound of F itself, also inherited; None: none yet.
+      wide: whether it is too long for bound (S).
+      key: the least bound of F on it; None: infinite.
+      tried: how many of the sharper bounds were computed for this very interval.
+    """
 
     left: fractions.Fraction
     right: fractions.Fraction
     left_bound: arb
     right_bound: arb
     curvature: arb | None = None
-    by_quadrature: bool = False
+    direct: arb | None = None
+    wide: bool = False
     key: arb | None = None
+    tried: int = 0
 
-    def rate_with(self, step: OneStep) -> None:
-        """Set the key from (S) and (C)."""
+    def refresh(self, step: OneStep) -> None:
+        """Set the key from everything known."""
         length = balls.exact(self.right - self.left)
-        keys = [sturm_bound(self.left_bound, self.right_bound, angle=step.relative_curvature.sqrt() * length)]
+        sturm = sturm_bound(self.left_bound, self.right_bound, angle=step.relative_curvature.sqrt() * length)
+        self.wide = sturm is None
+        keys = [sturm, self.direct]
         if self.curvature is not None:
             keys.append(chord_bound(self.left_bound, self.right_bound, curvature=self.curvature, length=length))
         finite = [key for key in keys if key is not None]
-        self.key = functools.reduce(lambda a, b: a if a < b else b, finite) if finite else None
+        self.key = functools.reduce(balls.smaller, finite) if finite else None
+
+    def halves(self, middle: fractions.Fraction, bound: arb) -> tuple["_Interval", "_Interval"]:
+        """Both halves, given a bound of F in the middle."""
+        return (
+            dataclasses.replace(self, right=middle, right_bound=bound, tried=0),
+            dataclasses.replace(self, left=middle, left_bound=bound, tried=0),
+        )
+
+    def sharpen(self, step: OneStep) -> bool:
+        """Compute the next bound, cheapest first; whether there was one left to compute."""
+        if self.curvature is None:
+            self.curvature = step.curvature_closed(self.right)
+        elif self.tried == 0 and (self.left > 0 or not self.wide):
+            self.tried = 1
+            if self.wide:
+                bound = step.monotone_bound(self.left, self.right)
+                self.direct = bound if self.direct is None else balls.smaller(bound, self.direct)
+            else:
+                self.curvature = balls.smaller(self.curvature, step.curvature_by_quadrature(self.left, self.right))
+        else:
+            return False
+        self.refresh(step)
+        return True
 
 
 @functools.lru_cache(maxsize=4096)
@@ -97,23 +132,19 @@ def _search(step: OneStep, log_gap: arb) -> CertifiedOrder:
         left=fractions.Fraction(0), right=step.squared_shift,
         left_bound=evaluate(fractions.Fraction(0)), right_bound=evaluate(step.squared_shift),
     )
-    whole.rate_with(step)
+    whole.refresh(step)
     intervals = [whole]
     while True:
         worst = max(range(len(intervals)), key=functools.cmp_to_key(lambda i, j: _compare(intervals[i].key, intervals[j].key)))
         top = intervals[worst]
         if settled(top.key) or (nodes >= NODE_LIMIT and top.key is not None):
             break
-        if _sharpen(step, top):
+        if top.sharpen(step):
             continue
         middle = (top.left + top.right) / 2
-        middle_bound = evaluate(middle)
-        halves = (
-            dataclasses.replace(top, right=middle, right_bound=middle_bound, by_quadrature=False),
-            dataclasses.replace(top, left=middle, left_bound=middle_bound, by_quadrature=False),
-        )
+        halves = top.halves(middle, evaluate(middle))
         for half in halves:
-            half.rate_with(step)
+            half.refresh(step)
         intervals[worst : worst + 1] = halves
     bound = functools.reduce(balls.larger, (interval.key for interval in intervals), best)
     order = step.order
@@ -128,17 +159,3 @@ def _compare(first: arb | None, second: arb | None) -> int:
     if first is None or second is None:
         return (first is None) - (second is None)
     return bool(first > second) - bool(first < second)
-
-
-def _sharpen(step: OneStep, interval: _Interval) -> bool:
-    """Try the next curvature bound of an interval, the cheap one first, then the one of two integrals; whether there was one left to try."""
-    if interval.curvature is None:
-        interval.curvature = step.curvature_closed(interval.right)
-    elif not interval.by_quadrature:
-        interval.by_quadrature = True
-        sharper = step.curvature_by_quadrature(interval.left, interval.right)
-        interval.curvature = sharper if sharper < interval.curvature else interval.curvature
-    else:
-        return False
-    interval.rate_with(step)
-    return True

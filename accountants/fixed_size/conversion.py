@@ -62,7 +62,7 @@ def delta_bound(order: int, rho: float, *, iterations: int, epsilon: float) -> f
     """δ(α) <= 1 from an upper bound `rho`, rounded up."""
     with precision(_BITS):
         exponent = (order - 1) * (iterations * exact(rho) - exact(epsilon) + (1 - 1 / exact(order)).log())
-        return min(1.0, round_up(exponent.exp() / order)) if exponent < 1 else 1.0
+        return min(1.0, round_up(exponent.exp() / order))
 
 
 def best_order(cost: Callable[[int], float]) -> OrderChoice:

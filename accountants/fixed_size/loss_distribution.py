@@ -69,8 +69,9 @@ def loss_scale(rate: float, shift: float) -> float:
     """Root mean square of one step's loss under P."""
     x = np.linspace(shift / 2, shift + _REACH, 4001)
     loss = _loss(x, rate, shift)
-    density = np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
-    return math.sqrt(float(np.trapezoid((np.exp(loss) + 1) * density * loss**2, x)))
+    # e^ℓφ is formed in one exponential: at small σ its factors leave float64 while the product does not.
+    densities = (np.exp(loss - 0.5 * x * x) + np.exp(-0.5 * x * x)) / math.sqrt(2 * math.pi)
+    return math.sqrt(float(np.trapezoid(densities * loss**2, x)))
 
 
 def starting_grid(rate: float, shift: float) -> float:
@@ -91,15 +92,14 @@ def discretise(*, rate: float, shift: float, grid: float) -> LossDistribution:
     x, weights = _quadrature(_edges(rate, shift, grid, last, far))
     loss = _loss(x, rate, shift)
     cell = np.clip(np.floor(loss / grid), 0, last - 1).astype(np.int64)
-    density = weights * np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
+    negative, positive = (weights * np.exp(log_ratio - 0.5 * x * x) / math.sqrt(2 * math.pi) for log_ratio in (0.0, loss))
     excess = np.clip(loss - grid * cell, 0.0, grid)
     full = -math.expm1(-grid)
     masses = np.zeros(2 * last + 1)
     masses[last] = (1 - rate) * float(erf(shift / math.sqrt(8)))
-    positive = density * np.exp(loss)
     _spread(masses, last + cell, positive, -np.expm1(-excess) / full)
     # Mirrored: the bin's lower end is −(cell+1)d, and −ℓ lies (d − excess) above it.
-    _spread(masses, last - cell - 1, density, -np.expm1(excess - grid) / full)
+    _spread(masses, last - cell - 1, negative, -np.expm1(excess - grid) / full)
     masses[0] += ndtr(-far)
     infinity = (1 - rate) * ndtr(-far) + rate * ndtr(shift - far)
     return LossDistribution(grid=grid, masses=masses, infinity_mass=float(infinity))

@@ -66,6 +66,17 @@ class OneStep:
         )
         return enclose(integrand, relative_error=self.relative_error)
 
+    def monotone_bound(self, left: fractions.Fraction, right: fractions.Fraction) -> arb:
+        """Upper bound of F on [left, right], 0 < left: Σ w_k E ψ(L_r e^{k·left/2}) with ψ(y) = (1−p+py)^{1−α}, of any length.
+
+        Form (B) is F(s) = Σ w_k E ψ(L_s e^{ks/2}); ψ decreases, so the deterministic factor may be taken at `left`, and ψ is convex and L_s a
+        martingale in s, so L_s may be taken at `right` (the step that section 4 makes for κ).
+        """
+        slope, beta = exact(left) / (2 * exact(right).sqrt()), exact(right).sqrt()
+        k = np.arange(self.order + 1.0)
+        logs = self.log_weights - 0.5 * (k * float(slope)) ** 2
+        return self._enclose(_damped(self.weights, slope * slope), logs, slope, beta, self.order - 1, arb(0))[1]
+
     @property
     def relative_curvature(self) -> arb:
         """K with F'' >= −KF everywhere: α²/15, from Lemma 1 (0.065α² is enough)."""
