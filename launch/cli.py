@@ -1,6 +1,7 @@
 """The `bandsmith` command: its app, and the mapping from errors to one line on stderr and an exit code."""
 
 import sys
+import warnings
 from collections.abc import Sequence
 
 import typer
@@ -30,8 +31,16 @@ for _command in (tune, compare, account, calibrate, certify, verify):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code; deliberate errors are printed as one line, programming mistakes keep their traceback."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.filterwarnings("default", module=r"(accountants|engine|launch|search_spaces)\b")
+        warnings.showwarning = _print_warning
+        return _run(arguments or ["--help"])
+
+
+def _run(arguments: Sequence[str]) -> int:
     try:
-        code = app(args=arguments or ["--help"], prog_name="bandsmith", standalone_mode=False)
+        code = app(args=arguments, prog_name="bandsmith", standalone_mode=False)
     except typer.TyperException as error:
         return _fail(error.format_message(), BAD_INPUT)
     except typer.Abort:
@@ -45,6 +54,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code or DONE
 
 
+def _print_warning(message: Warning | str, *_: object, **__: object) -> None:
+    print("Warning: " + " ".join(str(message).split()), file=sys.stderr)
+
+
 def _fail(message: str, code: int) -> int:
-    print("Error: " + " ".join(message.split()), file=sys.stderr)
+    print("Error: " + " ".join(message.split()).rstrip(".") + ".", file=sys.stderr)
     return code

@@ -8,6 +8,8 @@ import pytest
 
 from launch.cli import main
 
+ROOT = Path(__file__).parents[2]
+
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
@@ -27,6 +29,8 @@ class Outcome:
 def folder(tmp_path, monkeypatch) -> Path:
     """The empty working directory of the command."""
     monkeypatch.chdir(tmp_path)
+    # Ray's workers must find the project where it is not installed.
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     return tmp_path
 
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -63,7 +64,7 @@ def test_errors_become_one_line_and_a_code(bandsmith, monkeypatch, error, code):
     monkeypatch.setattr("launch.inputs.make_strategy", fail)
     outcome = bandsmith("account --scheme poisson --iterations 4 --participations 1 --sigma 1 --epsilon 1")
     assert outcome.code == code
-    assert outcome.err == "Error: " + " ".join(str(error).split()) + "\n"
+    assert outcome.err == "Error: " + " ".join(str(error).split()).rstrip(".") + ".\n"
     assert outcome.out == ""
 
 
@@ -71,6 +72,17 @@ def test_programming_mistakes_keep_their_traceback(bandsmith, monkeypatch):
     monkeypatch.setattr("launch.inputs.make_strategy", lambda: None)
     with pytest.raises(TypeError):
         bandsmith("account --scheme poisson --iterations 4 --participations 1 --sigma 1 --epsilon 1")
+
+
+def test_our_warnings_are_one_line_and_others_are_dropped(bandsmith, monkeypatch):
+    def warn(**_):
+        warnings.warn_explicit("left\nout", UserWarning, "file.py", 1, module="accountants.registry")
+        warnings.warn_explicit("noise", FutureWarning, "file.py", 1, module="ray.tune")
+        raise InputError("Expected x to be y.")
+
+    monkeypatch.setattr("launch.inputs.make_strategy", warn)
+    outcome = bandsmith("account --scheme poisson --iterations 4 --participations 1 --sigma 1 --epsilon 1")
+    assert outcome.err == "Warning: left out\nError: Expected x to be y.\n"
 
 
 def test_interrupt_is_quiet(bandsmith, monkeypatch):
