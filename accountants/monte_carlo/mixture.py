@@ -2,12 +2,11 @@
 
 The laws are Q, P, two mean-scaled laws of θCx + σz (with a larger participation rate where participations are not fixed), which find the
 large losses of "remove", and Q shifted against the mean C E[x], which finds those of "add". With D the mean of the five likelihood ratios,
-`remove: X = (LR/D) · δ_G(ε − L; ξ)` and `add: X = (1/D) · δ_G(ε + L; ξ)` (residual laws where the Gaussian factor exists) are unbiased
-for every mixture (math/certificates.md, "Pilot").
+weighted by the share of a block that each law draws, `remove: X = (LR/D) · δ_G(ε − L; ξ)` and `add: X = (1/D) · δ_G(ε + L; ξ)` (residual
+laws where the Gaussian factor exists) are unbiased for every mixture (math/certificates.md, "Pilot").
 """
 
 import dataclasses
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -82,12 +81,14 @@ def weighted_samples(
       sigmas: noise multipliers.
       stream: where the randomness comes from.
       block: which block of it.
-      shift: ζ of the shifted law; any is valid, a good one needs fewer samples for add (`good_shift`).
+      shift: ζ of the shifted law; any is valid, a good one needs fewer samples for add (`good_shift`). Without effect where the residual
+        mean vanishes and there is no direction to shift in.
 
     Raises:
       NumericalError: a sampled log likelihood ratio is not finite.
     """
     simulation = Simulation(scheme=scheme, strategy=strategy, boost=_BOOST)
+    shift = shift if _can_be_shifted(simulation) else 0.0
     proposal = (Q, P, *_SCALED, Law(scale=0.0, shift=shift))
     samples: list[WeightedSample] = []
     for start in range(0, len(sigmas), SIGMAS_PER_PASS):
@@ -107,7 +108,9 @@ def _log_mixture(draws: Draws, column: int, shift: float) -> np.ndarray:
     log_ratios = draws.log_ratio[:, column]
     log_shifted = shift * draws.projection[column] - 0.5 * shift**2
     log_laws = np.vstack([np.zeros_like(log_shifted), log_ratios, log_shifted])
-    return logsumexp(log_laws, axis=0) - math.log(len(log_laws))
+    # The laws take turns, and their number does not divide the block: equal weights would bias every mean by up to one sample in a turn.
+    counts = np.bincount(np.arange(log_shifted.size) % len(log_laws), minlength=len(log_laws))
+    return logsumexp(log_laws, axis=0, b=counts[:, None] / log_shifted.size)
 
 
 def estimate_deltas(
@@ -152,8 +155,12 @@ def estimates_from_sums(sums: np.ndarray, squares: np.ndarray, number: int) -> d
 
 def good_shift(mechanism: Mechanism, *, epsilon: float) -> float:
     """Where g(z)φ(z) of the add envelope peaks; 0 where the residual mean vanishes and there is no direction to shift in."""
-    if not Simulation(scheme=mechanism.scheme, strategy=mechanism.strategy).model.mean_direction()["weights"].any():
+    if not _can_be_shifted(Simulation(scheme=mechanism.scheme, strategy=mechanism.strategy)):
         return 0.0
     z = np.linspace(-20.0, 0.0, 401)
     with np.errstate(divide="ignore"):
         return float(z[np.argmax(np.log(add_envelope(mechanism, epsilon=epsilon).values(z)) - 0.5 * z**2)])
+
+
+def _can_be_shifted(simulation: Simulation) -> bool:
+    return bool(simulation.model.mean_direction()["weights"].any())
