@@ -14,8 +14,8 @@ _PLAIN_LIMIT = 600.0
 
 def plain_is_safe(*, energy: float, sigma: float, theta: float = 1.0) -> bool:
     """Whether likelihood ratios fit plain float64: K‖c‖²/(2σ²) + 12√K‖c‖/σ < 600 with signals scaled by θ; `energy` is K‖c‖²."""
-    scale, mean = max(1.0, abs(theta)) ** 2, math.sqrt(energy) / sigma
-    return scale * (0.5 * mean * mean + 12 * mean) < _PLAIN_LIMIT
+    scale, mean = max(1.0, abs(theta)) ** 2, math.sqrt(energy) / float(sigma)
+    return bool(scale * (0.5 * mean * mean + 12 * mean) < _PLAIN_LIMIT)
 
 
 def log_likelihood_ratio(log_terms: jax.Array, law: dict[str, jax.Array], *, window: int, counted: bool, plain: bool) -> jax.Array:
