@@ -15,6 +15,7 @@ PURPOSES = {"pilot": 0, "estimate": 1, "histogram": 2, "certify": 3, "verify": 4
 """What a stream is for. The numbers are part of the file format: never reuse or renumber one."""
 
 _POSITIONS, _NORMALS = 0, 1
+_LARGEST_WORD = (1 << 32) - 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -24,7 +25,10 @@ class Stream:
     Attributes:
       seed: non-negative integer (any size).
       purpose: a word of `PURPOSES`.
-      path: further integers that tell apart the streams of one purpose, such as (candidate, direction).
+      path: further integers in 0..2³²−1 that tell apart the streams of one purpose, such as (candidate, direction).
+
+    Raises:
+      InputError: a value out of range, or an unknown purpose.
     """
 
     seed: int
@@ -34,8 +38,12 @@ class Stream:
     def __post_init__(self) -> None:
         checks.integer(at_least=0, seed=self.seed)
         checks.one_of(PURPOSES, purpose=self.purpose)
+        # A larger number would spread over two words, and those are another path's.
+        for step in self.path:
+            checks.integer(at_least=0, at_most=_LARGEST_WORD, path=step)
 
     def _sequence(self, block: int, kind: int) -> np.random.SeedSequence:
+        block = checks.integer(at_least=0, at_most=_LARGEST_WORD, block=block)
         return np.random.SeedSequence(self.seed, spawn_key=(PURPOSES[self.purpose], *self.path, block, kind))
 
     def positions(self, block: int) -> np.random.Generator:
