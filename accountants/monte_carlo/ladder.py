@@ -23,5 +23,5 @@ def block_size(terms: int) -> int:
 
     Blocks are the unit of the random streams, so this is part of what a seed means.
     """
-    samples = SAMPLES_TIMES_TERMS // padded_size(terms)
-    return min(4096, max(64, 1 << (samples.bit_length() - 1)))
+    samples = max(64, SAMPLES_TIMES_TERMS // padded_size(terms))
+    return min(4096, 1 << (samples.bit_length() - 1))
