@@ -32,6 +32,7 @@ from accountants.tilted.peak import log_peak
 from search_spaces import checks
 
 _STEEPEST = 64.0
+_FLATTEST = 1e-6
 _LARGEST_EXPONENT = 700.0
 
 
@@ -99,8 +100,11 @@ class AddShift:
 def shifted_add_bound(envelope: AddEnvelope, *, shift: float) -> float:
     """B of the add direction, rounded up, for a shift along the envelope's own direction."""
     shift = checks.non_negative(shift=shift)
-    if shift == 0 or envelope.slope == 0:
+    if shift == 0:
         return 1.0 if envelope.slope > 0 else min(1.0, ROUND_UP * float(envelope.values(np.zeros(1))[0]))
+    if envelope.slope <= _FLATTEST * shift:
+        # Only the slope holds back e^{su}.
+        return bound_from_log(math.inf)
     return bound_from_log(_log_shifted_bound(envelope, shift))
 
 
@@ -114,7 +118,8 @@ def best_add_shift(envelope: AddEnvelope) -> AddShift:
 
     The envelope's direction must be the one that outputs are shifted along: d of the scheme itself, not of a thinned law.
     """
-    if envelope.slope == 0:
+    if envelope.slope <= _FLATTEST:
+        # Rounding alone makes a slope that should vanish this large; nothing may rest on its size.
         return AddShift(shift=0.0, bound=shifted_add_bound(envelope, shift=0.0))
     epsilon, slope = max(envelope.epsilon + envelope.offset, 0.0), envelope.slope
     steepest = min(epsilon / max(envelope.xi, slope) ** 2 + 4 / max(envelope.xi, slope) + 4, _STEEPEST / slope)
