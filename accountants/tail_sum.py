@@ -5,6 +5,7 @@ P(pass) <= p(δ_i) with p(d) = exp(−N·KL(δ'/B ‖ d/B)). Everything here is 
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -33,24 +34,33 @@ def pass_probability(d: np.ndarray | float, *, threshold: float, samples: int, b
     return np.where(x <= a, 1.0, np.minimum(1.0, _ROUND_UP * np.exp(-samples * bernoulli_divergence(a, np.maximum(x, a)) / _ROUND_UP)))
 
 
-def candidate_slack(*, threshold: float, samples: int, bound: float = 1.0) -> float:
-    """max_{d > δ'} (d − δ')·p(d): what one candidate of a fixed list adds to E[δ_sel] beyond the threshold.
+def candidate_slack(*, threshold: float, samples: int, bound: float = 1.0, base: float | None = None) -> float:
+    """max_{d > base} (d − base)·p(d): what one candidate of a fixed list adds to E[δ_sel] beyond `base`.
 
-    The logarithm of the objective is concave in x = d/B with derivative 1/(x−a) − N(x−a)/(x(1−x)), a = δ'/B, so the maximum is at the
-    larger root of (N+1)x² − (2Na+1)x + Na² = 0.
+    With base = δ' this is the slack of math/certificates.md; in a list whose thresholds differ every candidate is charged only for what it
+    exceeds the largest of them by, since E[δ_sel] <= base + Σ_i E[(δ_i − base)_+; i is selected]. The logarithm of the objective is concave
+    in x = d/B with derivative 1/(x−x₀) − N(x−a)/(x(1−x)), a = δ'/B, x₀ = base/B, so the maximum is at the larger root of
+    (N+1)x² − (N(a+x₀)+1)x + N·a·x₀ = 0.
 
     Args:
       threshold: δ' in (0, bound).
       samples: N >= 1.
       bound: B > 0, no sampled value exceeds it.
+      base: at least δ', which is the default.
 
     Returns:
-      The slack, rounded up; a list of m candidates adds the sum of theirs.
+      The slack, rounded up; a list of candidates adds the sum of theirs to the base.
     """
     _check(threshold=threshold, samples=samples, bound=bound)
-    a = threshold / bound
-    x = min(1.0, (2 * samples * a + 1 + math.sqrt(1 + 4 * samples * a * (1 - a))) / (2 * (samples + 1)))
-    return _ROUND_UP * (x - a) * bound * float(pass_probability(x * bound, threshold=threshold, samples=samples, bound=bound))
+    base = threshold if base is None else checks.within(threshold, math.inf, base=base)
+    if base >= bound:
+        return 0.0
+    a, start = threshold / bound, base / bound
+    # The discriminant, written without a difference of squares.
+    root = math.sqrt((samples * (start - a)) ** 2 + 2 * samples * (a * (1 - start) + start * (1 - a)) + 1)
+    x = (samples * (a + start) + 1 + root) / (2 * (samples + 1))
+    x = min(1.0, max(x, start))
+    return _ROUND_UP * (x - start) * bound * float(pass_probability(x * bound, threshold=threshold, samples=samples, bound=bound))
 
 
 def descending_slack(*, threshold: float, samples: int, bound: float = 1.0) -> float:
@@ -79,8 +89,9 @@ METHODS = ("tail_sum", "descending", "published")
 
 
 def certified_delta(method: str, *, threshold: float, samples: int, bound: float = 1.0, candidates: int = 1) -> float:
-    """E[δ_sel] <= this, for `candidates` tests with one threshold, N and B, by the named method."""
+    """E[δ_sel] <= this, for `candidates` >= 1 tests with one threshold, N and B, by the named method."""
     checks.one_of(METHODS, method=method)
+    candidates = checks.integer(candidates=candidates)
     if method == "published":
         return published_delta(threshold=threshold, samples=samples, bound=bound)
     if method == "descending":
@@ -102,14 +113,28 @@ def samples_needed(method: str, *, delta: float, threshold: float, bound: float 
       CalibrationError: more than 10¹³ samples would be needed.
     """
     checks.between(0, delta, threshold=threshold)
+    # Refuses a bad bound, method or number of candidates also where nothing is sampled.
+    certified_delta(method, threshold=threshold, samples=1, bound=max(checks.positive(bound=bound), delta), candidates=candidates)
     if bound <= delta:
         return 0
-    holds = lambda samples: certified_delta(method, threshold=threshold, samples=samples, bound=bound, candidates=candidates) <= delta
+    return _smallest(
+        lambda samples: certified_delta(method, threshold=threshold, samples=samples, bound=bound, candidates=candidates) <= delta
+    )
+
+
+def samples_for_slack(slack: float, *, threshold: float, bound: float, base: float) -> int:
+    """The smallest N with `candidate_slack(…) <= slack`; arguments and errors as there and in `samples_needed`."""
+    slack = checks.positive(slack=slack)
+    return _smallest(lambda samples: candidate_slack(threshold=threshold, samples=samples, bound=bound, base=base) <= slack)
+
+
+def _smallest(holds: Callable[[int], bool]) -> int:
+    """The smallest N >= 1 at which a monotone condition holds."""
     high = 1
     while not holds(high):
         high *= 4
         if high > _LARGEST_SAMPLES:
-            raise CalibrationError(f"A threshold of {threshold:.6g} for delta={delta:.6g} needs more than 1e13 samples.")
+            raise CalibrationError("A test needs more than 1e13 samples; choose a threshold further below delta.")
     low = high // 4
     while high - low > 1:
         middle = (low + high) // 2

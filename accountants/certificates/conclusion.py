@@ -14,9 +14,9 @@ MakeTest = Callable[[int, str], Outcome]
 def guaranteed_delta(plan: Plan, direction: str) -> float:
     """E[δ_sel] of the plan's selection in one direction is at most this, whatever is selected; rounded up.
 
-    tail_sum: the largest threshold (or deterministic bound) plus the slack of every sampled test.
-    published: the published bound for the shared threshold, or the largest deterministic bound.
-    Clipping biases are added (math/certificates.md, sections 0, 1 and 3).
+    tail_sum: the base, which is the largest threshold (with its clipping bias) or deterministic bound, plus the slack of every sampled test
+    beyond it. published: the published bound for the shared threshold, plus what a deterministic bound above that threshold exceeds it by
+    (math/certificates.md, sections 0, 1 and 3).
     """
     index = DIRECTIONS.index(direction)
     tests = [candidate.tests[index] for candidate in (*plan.candidates, *([plan.fallback] if plan.fallback else []))]
@@ -24,15 +24,15 @@ def guaranteed_delta(plan: Plan, direction: str) -> float:
     deterministic = max((test.threshold for test in tests if test.sampler == "bound"), default=0.0)
     if not sampled:
         return deterministic
-    bias = max(test.bias for test in sampled)
     if plan.method == "published":
-        first = sampled[0]
-        fallback_is_covered = deterministic <= first.threshold
-        published = published_delta(threshold=first.threshold, samples=first.samples, bound=first.bound) + bias
-        # The published bound covers a fallback that meets the base δ'; one that does not is charged on top.
-        return published if fallback_is_covered else published + deterministic
-    slack = sum(candidate_slack(threshold=test.threshold, samples=test.samples, bound=test.bound) for test in sampled)
-    return max(deterministic, max(test.threshold + test.bias for test in sampled)) + slack
+        first, bias = sampled[0], max(test.bias for test in sampled)
+        published = published_delta(threshold=first.threshold, samples=first.samples, bound=first.bound)
+        return published + bias + max(deterministic - first.threshold, 0.0)
+    base = max(deterministic, *(test.threshold + test.bias for test in sampled))
+    # A value's mean may lie below δ by the bias, so it is compared with the base less the bias.
+    return base + sum(
+        candidate_slack(threshold=test.threshold, samples=test.samples, bound=test.bound, base=base - test.bias) for test in sampled
+    )
 
 
 def conclude(plan: Plan, make_test: MakeTest) -> Certificate:

@@ -8,14 +8,13 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from accountants.certificates.conclusion import guaranteed_delta
-from accountants.certificates.profiles import Profile, profile
+from accountants.certificates.profiles import BIAS_FRACTION, Profile, profile
 from accountants.certificates.records import Candidate, DirectionTest, Plan
 from accountants.certificates.sampling import block_size
 from accountants.evidence import DIRECTIONS
 from accountants.gaussian import gaussian_mu
 from accountants.monte_carlo.pilot import PilotResult
-from accountants.tail_sum import samples_needed
+from accountants.tail_sum import samples_for_slack, samples_needed
 from search_spaces import checks
 from search_spaces.errors import CalibrationError
 from search_spaces.mechanism import Mechanism
@@ -29,7 +28,14 @@ _STANDARD_ERRORS = 3.0
 _SIGMA_TOLERANCE = 0.002
 """Fewer samples are preferred where they cost less than this in σ."""
 
-_FALLBACK_STEP = 1.01
+_FIRST_SHARE = 0.8
+"""Share of the slack that the first candidate has; samples go with the inverse square of a share."""
+
+_SAFER_FRACTION = 0.7
+"""Thresholds of the other candidates, relative to the first's: far enough below that they need little slack."""
+
+_STEP = 1.01
+_TINY = 1e-300
 _PUBLISHED_FRACTION = 0.5
 _PUBLISHED_STEP = 1.01
 _PUBLISHED_START = 8
@@ -61,28 +67,34 @@ class _Option:
 def plan_tail_sum(
     choices: Sequence[Choice], *, epsilon: float, delta: float, seed: int, max_samples: int, tilt: bool, purpose: str = "certify",
 ) -> Plan:
-    """A fixed list of two candidates for each choice, in ascending RMSE, with the unamplified Gaussian σ as last resort.
+    """A fixed list in ascending RMSE: the first choice at the smallest σ that should pass, every choice (the first again) at a safer σ with a
+    lower threshold, and the unamplified Gaussian σ as last resort.
 
     Args:
-      choices: at least one.
+      choices: best first, at least one.
       epsilon, delta: the target.
-      seed: of the certifying streams; profiles are measured on the pilot's.
+      seed: of the streams.
       max_samples: the most one test may draw.
-      tilt: whether "remove" may be sampled from the Rényi-tilted law.
+      tilt: whether tilted and shifted laws may be sampled.
 
     Raises:
       CalibrationError: no test within `max_samples` can certify the target.
     """
-    count = 2 * len(choices)
-    candidates = [
-        candidate for choice in choices
-        for candidate in _pair(choice, epsilon=epsilon, delta=delta, seed=seed, max_samples=max_samples, count=count, tilt=tilt)
-    ]
+    checks.integer(max_samples=max_samples)
+    measured = [_measure(choice, epsilon=epsilon, delta=delta, seed=seed, tilt=tilt) for choice in choices]
+    deterministic = tuple(
+        max((one[index].delta for one in measured if one[index].sampler == "bound"), default=0.0) for index in range(len(DIRECTIONS))
+    )
+    thresholds = _thresholds(measured[0], deterministic, delta, max_samples)
+    room = _Room(delta=delta, thresholds=thresholds, deterministic=deterministic)
+    candidates = _candidate(measured[0], room, max_samples, fraction=1.0, share=_FIRST_SHARE)
+    for one in measured:
+        candidates += _candidate(one, room, max_samples, fraction=_SAFER_FRACTION, share=(1 - _FIRST_SHARE) / len(measured))
     candidates.sort(key=lambda candidate: candidate.mechanism.rmse)
     plan = Plan(method="tail_sum", epsilon=epsilon, delta=delta, seed=seed, candidates=tuple(candidates), purpose=purpose)
-    # The fallback may have all that the slack leaves, less a little for the rounding of this difference.
-    spare = (1 - 1e-9) * min(delta - _slack(plan, direction) for direction in DIRECTIONS)
-    return dataclasses.replace(plan, fallback=unamplified(choices[0].mechanism, epsilon=epsilon, delta=spare))
+    return dataclasses.replace(plan, fallback=unamplified(choices[0].mechanism, epsilon=epsilon, delta=min(
+        max(room.base(index), _TINY) for index in range(len(DIRECTIONS))
+    )))
 
 
 def plan_published(choice: Choice, *, epsilon: float, delta: float, seed: int, max_samples: int, purpose: str = "certify") -> Plan:
@@ -129,44 +141,84 @@ def deterministic(mechanism: Mechanism, *, delta: float | dict[str, float], acco
     ))
 
 
-def _pair(choice: Choice, *, epsilon, delta, seed, max_samples, count, tilt) -> list[Candidate]:
-    """The candidate that should pass, and one a little safer."""
-    checks.integer(max_samples=max_samples)
-    measured = choice.mechanism.with_sigma(choice.pilot.sigma * _FALLBACK_STEP)
-    profiles = [profile(measured, choice.pilot, direction, epsilon=epsilon, delta=delta, seed=seed, tilt=tilt) for direction in DIRECTIONS]
-    options = [_options(one, delta=delta, max_samples=max_samples, count=count) for one in profiles]
-    for one, found in zip(profiles, options):
-        if not found:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Room:
+    """How the tests of a list share δ, by direction.
+
+    Attributes:
+      delta: the target δ.
+      thresholds: the first candidate's.
+      deterministic: the largest deterministic bound among the candidates.
+    """
+
+    delta: float
+    thresholds: tuple[float, float]
+    deterministic: tuple[float, float]
+
+    def base(self, index: int) -> float:
+        """What no threshold (with its bias) or deterministic bound exceeds."""
+        return max(self.thresholds[index] + BIAS_FRACTION * self.delta, self.deterministic[index])
+
+    def samples(self, one: Profile, *, threshold: float, share: float) -> int:
+        """N for a test that may use this share of the slack; 0 where nothing is drawn."""
+        if one.sampler == "bound":
+            return 0
+        base = self.base(DIRECTIONS.index(one.direction))
+        # A little less than all of it, for the rounding of the sum.
+        slack = (1 - 1e-6) * share * (self.delta - base)
+        return samples_for_slack(slack, threshold=threshold, bound=one.bound, base=base - one.shape.bias)
+
+
+def _measure(choice: Choice, *, epsilon: float, delta: float, seed: int, tilt: bool) -> tuple[Profile, Profile]:
+    near = choice.mechanism.with_sigma(choice.pilot.sigma * _STEP)
+    return tuple(profile(near, choice.pilot, direction, epsilon=epsilon, delta=delta, seed=seed, tilt=tilt) for direction in DIRECTIONS)
+
+
+def _thresholds(
+    profiles: tuple[Profile, Profile], deterministic: tuple[float, float], delta: float, max_samples: int,
+) -> tuple[float, float]:
+    """The thresholds of both directions that suit the first candidate: a small σ first, then few samples."""
+    options = []
+    for index, one in enumerate(profiles):
+        tried = [_option(one, fraction * delta, deterministic, delta) for fraction in _FRACTIONS]
+        options.append([option for option in tried if option.samples <= max_samples])
+        if not options[index]:
             raise CalibrationError(
-                f"No {one.direction} test of {choice.mechanism.scheme.name} within {max_samples} samples certifies delta={delta:g}; "
+                f"No {one.direction} test of {one.mechanism.scheme.name} within {max_samples} samples certifies delta={delta:g}; "
                 "allow more samples."
             )
     sigma = max(min(option.sigma for option in found) for found in options) * (1 + _SIGMA_TOLERANCE)
-    affordable = [min((o for o in found if o.sigma <= sigma), key=lambda o: o.samples) for found in options]
-    sigma = max(option.sigma for option in affordable)
-    return [
-        Candidate(mechanism=measured.with_sigma(sigma * step), tests=tuple(
-            one.test(measured.with_sigma(sigma * step), threshold=option.threshold, delta=delta, count=count)
-            for one, option in zip(profiles, affordable)
-        ))
-        for step in (1.0, _FALLBACK_STEP)
-    ]
+    return tuple(min((o for o in found if o.sigma <= sigma), key=lambda o: o.samples).threshold for found in options)
 
 
-def _options(one: Profile, *, delta: float, max_samples: int, count: int) -> list[_Option]:
-    options = []
-    for fraction in _FRACTIONS:
-        threshold = fraction * delta
-        samples = one.samples_needed(threshold=threshold, delta=delta, count=count)
-        if samples <= max_samples:
-            relative = math.sqrt(one.relative_variance / max(samples, 1) + one.relative_error**2) if samples else 0.0
-            wanted = threshold / (1 + _STANDARD_ERRORS * relative)
-            options.append(_Option(
-                threshold=threshold, samples=samples, sigma=one.sigma * math.exp(math.log(one.delta / wanted) / -one.slope),
-            ))
-    return options
+def _option(one: Profile, threshold: float, deterministic: tuple[float, float], delta: float) -> _Option:
+    room = _Room(delta=delta, thresholds=(threshold, threshold), deterministic=deterministic)
+    samples = room.samples(one, threshold=threshold, share=_FIRST_SHARE)
+    return _Option(threshold=threshold, samples=samples, sigma=_passing_sigma(one, threshold, samples))
 
 
-def _slack(plan: Plan, direction: str) -> float:
-    tests = [candidate.tests[DIRECTIONS.index(direction)] for candidate in plan.candidates]
-    return guaranteed_delta(plan, direction) - max(test.threshold + test.bias for test in tests)
+def _passing_sigma(one: Profile, threshold: float, samples: int) -> float:
+    """The σ whose test should pass: its δ is below the threshold by a few standard errors of the estimate and of the test's mean."""
+    if one.sampler == "bound":
+        return one.mechanism.sigma
+    relative = math.sqrt(one.relative_variance / samples + one.relative_error**2)
+    wanted = threshold / (1 + _STANDARD_ERRORS * relative)
+    return one.mechanism.sigma * math.exp(math.log(one.delta / wanted) / -one.slope)
+
+
+def _candidate(
+    profiles: tuple[Profile, Profile], room: _Room, max_samples: int, *, fraction: float, share: float,
+) -> list[Candidate]:
+    """The candidate with this fraction of the thresholds and this share of the slack; none where a test would draw too much."""
+    thresholds = [fraction * threshold for threshold in room.thresholds]
+    count = lambda ones: [room.samples(one, threshold=threshold, share=share) for one, threshold in zip(ones, thresholds)]
+    expected = [min(samples, max_samples) for samples in count(profiles)]
+    sigma = max(_passing_sigma(one, threshold, samples) for one, threshold, samples in zip(profiles, thresholds, expected))
+    mechanism = profiles[0].mechanism.with_sigma(sigma)
+    placed = [one.at(mechanism, delta=room.delta) for one in profiles]
+    needed = count(placed)
+    if max(needed) > max_samples:
+        return []
+    return [Candidate(mechanism=mechanism, tests=tuple(
+        one.test(threshold=threshold, samples=samples) for one, threshold, samples in zip(placed, thresholds, needed)
+    ))]

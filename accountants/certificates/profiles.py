@@ -15,8 +15,8 @@ from accountants.tail_sum import samples_needed
 from accountants.tilted import best_add_shift, tilted_cost, tilted_log_moment, tilted_remove_bound, tilted_unsupported
 from search_spaces.mechanism import Mechanism
 
-_TRIAL_BLOCKS = 32
-_BIAS_FRACTION = 0.005
+_TRIAL_SAMPLES = 16_384
+BIAS_FRACTION = 0.005
 """Share of δ that clipping the add values may hide."""
 
 _BOUND_FRACTION = 0.5
@@ -36,47 +36,53 @@ _TRIAL_PATH = 1 << 20
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Profile:
-    """One direction's test near σ.
+    """One direction's test of a mechanism, before its threshold is chosen.
 
     Attributes:
-      direction, sampler, alpha: which test.
+      mechanism: scheme, strategy and σ.
       epsilon: ε.
-      sigma: where it was measured.
-      delta: estimate of δ there.
+      shape: the test's law and bound; threshold and samples are placeholders. For `bound` the threshold is the bound on δ.
+      delta: estimate of δ, or the bound on it.
       slope: d log δ / d log σ, < 0.
       relative_variance: Var X / δ² of one value.
       relative_error: standard error of `delta`, relative.
-      bound: B there.
     """
 
-    direction: str
-    sampler: str
-    alpha: int
+    mechanism: Mechanism
     epsilon: float
-    sigma: float
+    shape: DirectionTest
     delta: float
     slope: float
-    relative_variance: float
-    relative_error: float
-    bound: float
+    relative_variance: float = 0.0
+    relative_error: float = 0.0
 
-    def samples_needed(self, *, threshold: float, delta: float, count: int) -> int:
-        """N so that `count` such tests guarantee δ; 0 where nothing needs to be drawn."""
-        if self.sampler == "bound":
-            return 0
-        room = delta * (1 - _BIAS_FRACTION)
-        return samples_needed("tail_sum", delta=room, threshold=threshold, bound=self.bound, candidates=count)
+    @property
+    def direction(self) -> str:
+        """`remove` or `add`."""
+        return self.shape.direction
 
-    def test(self, mechanism: Mechanism, *, threshold: float, delta: float, count: int) -> DirectionTest:
-        """The test of a mechanism with a σ near `sigma`: its own bound, and as many blocks as that needs."""
+    @property
+    def sampler(self) -> str:
+        """How values are drawn."""
+        return self.shape.sampler
+
+    @property
+    def bound(self) -> float:
+        """B."""
+        return self.shape.bound
+
+    def at(self, mechanism: Mechanism, *, delta: float) -> "Profile":
+        """The same kind of test for another σ nearby, with its own law and bound; estimates are kept."""
+        shape = _shape(mechanism, self.direction, self.sampler, self.shape.alpha, epsilon=self.epsilon, delta=delta)
+        return dataclasses.replace(self, mechanism=mechanism, shape=shape)
+
+    def test(self, *, threshold: float, samples: int) -> DirectionTest:
+        """The test with its threshold and at least so many samples, in whole blocks."""
         if self.sampler == "bound":
-            bound = add_envelope(mechanism, epsilon=self.epsilon).bias(0.0)
-            return DirectionTest(direction=self.direction, sampler="bound", threshold=bound, accountant="jensen")
-        shape = _shape(mechanism, self.direction, self.sampler, self.alpha, epsilon=self.epsilon, delta=delta)
-        size = block_size(mechanism)
-        needed = dataclasses.replace(self, bound=shape.bound).samples_needed(threshold=threshold, delta=delta, count=count)
-        blocks = max(1, -(-needed // size))
-        return dataclasses.replace(shape, threshold=threshold, blocks=blocks, samples=blocks * size)
+            return self.shape
+        size = block_size(self.mechanism)
+        blocks = max(1, -(-samples // size))
+        return dataclasses.replace(self.shape, threshold=threshold, blocks=blocks, samples=blocks * size)
 
 
 def profile(
@@ -87,33 +93,36 @@ def profile(
     Args:
       mechanism: at the σ to measure at, near the pilot's.
       pilot: gives the slopes.
+      epsilon, delta: the target.
+      seed: of the pilot's streams.
       tilt: whether tilted and shifted laws may be used.
     """
-    slope = min(pilot.slopes[direction], -1.0)
-    common = dict(direction=direction, epsilon=epsilon, sigma=mechanism.sigma, slope=slope)
+    measure = lambda sampler, alpha=1: _measured(
+        mechanism, _shape(mechanism, direction, sampler, alpha, epsilon=epsilon, delta=delta), pilot, epsilon=epsilon, seed=seed,
+    )
     if direction == "add":
-        bound = add_envelope(mechanism, epsilon=epsilon).bias(0.0)
-        if bound <= _BOUND_FRACTION * delta:
-            return Profile(**common, sampler="bound", alpha=1, delta=bound, relative_variance=0.0, relative_error=0.0, bound=bound)
-        return _measured(common, "shifted" if tilt and mechanism.scheme.fixed_participations else "plain", 1, mechanism, pilot, delta, seed)
+        bound = _shape(mechanism, direction, "bound", 1, epsilon=epsilon, delta=delta)
+        if bound.threshold <= _BOUND_FRACTION * delta:
+            return Profile(
+                mechanism=mechanism, epsilon=epsilon, shape=bound, delta=bound.threshold, slope=_slope(pilot, direction),
+            )
+        return measure("shifted" if tilt and mechanism.scheme.fixed_participations else "plain")
     best = None
     for alpha in _TILTS if tilt else ():
         if tilted_unsupported(mechanism, alpha=alpha) is not None:
             continue
         # A table is built only where it costs less than all that the best choice so far would.
-        if best is None or _TABLES * _table_seconds(mechanism, alpha) < _predicted_seconds(best, mechanism, delta):
-            one = _measured(common, "tilted", alpha, mechanism, pilot, delta, seed)
-            best = one if best is None else min(best, one, key=lambda each: _predicted_seconds(each, mechanism, delta))
-    return best or _measured(common, "plain", 1, mechanism, pilot, delta, seed)
+        if best is None or _TABLES * _table_seconds(mechanism, alpha) < _predicted_seconds(best, delta):
+            one = measure("tilted", alpha)
+            best = one if best is None else min(best, one, key=lambda each: _predicted_seconds(each, delta))
+    return best or measure("plain")
 
 
-def _measured(
-    common: dict[str, object], sampler: str, alpha: int, mechanism: Mechanism, pilot: PilotResult, delta: float, seed: int,
-) -> Profile:
-    direction, epsilon = common["direction"], common["epsilon"]
-    shape = _shape(mechanism, direction, sampler, alpha, epsilon=epsilon, delta=delta)
+def _measured(mechanism: Mechanism, shape: DirectionTest, pilot: PilotResult, *, epsilon: float, seed: int) -> Profile:
+    direction = shape.direction
     stream = Stream(seed=seed, purpose="pilot", path=(_TRIAL_PATH, DIRECTIONS.index(direction)))
-    values = np.concatenate([draw_values(mechanism, shape, epsilon, stream, block) for block in range(_TRIAL_BLOCKS)])
+    blocks = -(-_TRIAL_SAMPLES // block_size(mechanism))
+    values = np.concatenate([draw_values(mechanism, shape, epsilon, stream, block) for block in range(blocks)])
     mean, deviation = float(values.mean()), float(values.std())
     # Plain samples may see nothing of a small δ; the pilot's mixture does, at its own σ.
     if mean > 0 and mean**2 * values.size >= 20 * deviation**2:
@@ -124,12 +133,20 @@ def _measured(
         estimate = max(piloted, np.finfo(float).tiny)
         variance, error = shape.bound / estimate, 1 / math.sqrt(max(pilot.effective_samples[direction], 1.0))
     return Profile(
-        **common, sampler=sampler, alpha=alpha, bound=shape.bound, delta=estimate, relative_variance=variance, relative_error=error,
+        mechanism=mechanism, epsilon=epsilon, shape=shape, delta=estimate, slope=_slope(pilot, direction),
+        relative_variance=variance, relative_error=error,
     )
 
 
+def _slope(pilot: PilotResult, direction: str) -> float:
+    return min(pilot.slopes[direction], -1.0)
+
+
 def _shape(mechanism: Mechanism, direction: str, sampler: str, alpha: int, *, epsilon: float, delta: float) -> DirectionTest:
-    """The test of a direction but for threshold and samples, which are placeholders: its law, bound, bias and moment."""
+    """A test but for its threshold and samples: its law, bound, bias and moment."""
+    if sampler == "bound":
+        bound = add_envelope(mechanism, epsilon=epsilon).bias(0.0)
+        return DirectionTest(direction=direction, sampler="bound", threshold=bound, accountant="jensen")
     place = dict(
         direction=direction, sampler=sampler, threshold=np.finfo(float).tiny, blocks=1, samples=block_size(mechanism), alpha=alpha,
     )
@@ -143,7 +160,7 @@ def _shape(mechanism: Mechanism, direction: str, sampler: str, alpha: int, *, ep
     if sampler == "shifted":
         best = best_add_shift(envelope)
         return DirectionTest(**place, shift=best.shift, bound=best.bound)
-    clip = envelope.clip_for(_BIAS_FRACTION * delta)
+    clip = envelope.clip_for(BIAS_FRACTION * delta)
     return DirectionTest(**place, bound=clip, bias=envelope.bias(clip))
 
 
@@ -151,6 +168,6 @@ def _table_seconds(mechanism: Mechanism, alpha: int) -> float:
     return tilted_cost(mechanism, alpha=alpha).operations / _PRODUCTS_PER_SECOND
 
 
-def _predicted_seconds(one: Profile, mechanism: Mechanism, delta: float) -> float:
-    samples = one.samples_needed(threshold=_TYPICAL_FRACTION * delta, delta=delta, count=1)
-    return samples / _TILTED_SAMPLES_PER_SECOND + _TABLES * _table_seconds(mechanism, one.alpha)
+def _predicted_seconds(one: Profile, delta: float) -> float:
+    samples = samples_needed("tail_sum", delta=delta, threshold=_TYPICAL_FRACTION * delta, bound=one.bound)
+    return samples / _TILTED_SAMPLES_PER_SECOND + _TABLES * _table_seconds(one.mechanism, one.shape.alpha)
