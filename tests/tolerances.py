@@ -163,3 +163,6 @@ SPLIT_EPSILON = 2e-4
 
 LIBRARY_DELTA = 1e-4
 """Two connect-the-dots implementations on the same grid of 1e-3, whose ends and truncations differ."""
+
+GRID_MAXIMUM = 1e-4
+"""A maximum over a grid with 20 001 points of 12 decades, 0.14 % apart: the square of that, times N at the largest."""
