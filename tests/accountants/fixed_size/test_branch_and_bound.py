@@ -1,13 +1,16 @@
 """Certified ρ: the vectors with their interior maxima, dense sampling, and what happens when the search is cut short."""
 
+import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from flint import arb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accountants.fixed_size import branch_and_bound, quantity
+from accountants.fixed_size.one_step import OneStep
 from tests.accountants.fixed_size import direct
 from tests.tolerances import FIXED_SIZE_LOG_F, FIXED_SIZE_VECTOR
 
@@ -56,6 +59,17 @@ def test_stays_a_bound_when_cut_short(monkeypatch):
     assert short.nodes <= 3 < full.nodes
     assert short.lower <= full.lower <= full.upper <= short.upper
     assert short.upper - short.lower > 1e-10
+
+
+def test_wide_enclosures_widen_the_result(monkeypatch):
+    """With F known to 1 % only, both ends of the answer give way: the attained value uses lower bounds, the maximum upper ones."""
+    problem = {"order": 4, "rate": Fraction(1, 20), "squared_shift": Fraction(2)}
+    sharp = branch_and_bound.certify(**problem, gap=1e-9)
+    narrow = OneStep.bounds
+    monkeypatch.setattr(OneStep, "bounds", lambda step, s: tuple(v * f for v, f in zip(narrow(step, s), (arb(127) / 128, arb(129) / 128))))
+    wide = branch_and_bound.certify(**problem, gap=1.01e-2)
+    slack = math.log(129 / 128) / 3
+    assert wide.lower <= sharp.lower - 0.9 * slack and wide.upper >= sharp.upper + 0.9 * slack
 
 
 def test_small_sigma_needs_few_intervals():

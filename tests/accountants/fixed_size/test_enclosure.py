@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accountants.fixed_size import balls
+from accountants.fixed_size import balls, quantity
 from accountants.fixed_size.one_step import OneStep, chord_bound, sturm_bound
 
 _BITS = 128
@@ -104,6 +104,40 @@ def test_curvature_bounds_are_below_the_second_derivative(order, rate, sigma, sh
         assert second >= -step.curvature_by_quadrature(s - h, s + h)
         largest = max(before, at, after, key=float)
         assert second >= -step.relative_curvature * largest * balls.exact(Fraction(1001, 1000))
+
+
+@pytest.mark.parametrize("crop", [(0.0, 1.0), (0.3, 1.0), (0.0, 0.75), (0.35, 0.7)])
+@pytest.mark.parametrize("order, rate, sigma", [(3, "1/100", 1), (12, "1/400", 2), (25, "1/2", 3)])
+def test_holds_for_any_window(monkeypatch, crop, order, rate, sigma):
+    """The window is a heuristic: whatever it drops must be in the tail bound."""
+    whole = quantity.Integrand.window
+
+    def cropped(integrand):
+        low, high = whole(integrand)
+        return low + crop[0] * (high - low), low + crop[1] * (high - low)
+
+    with balls.precision(_BITS):
+        step = one_step(order, Fraction(rate), Fraction(sigma))
+        s = step.squared_shift / 2
+        lower, upper = step.bounds(s)
+        monkeypatch.setattr(quantity.Integrand, "window", cropped)
+        crude_lower, crude_upper = step.bounds(s)
+        assert crude_lower <= upper and lower <= crude_upper
+        assert crop == (0.0, 1.0) or crude_upper > upper
+
+
+@given(left=st.floats(0.1, 10.0), right=st.floats(0.1, 10.0), curvature=st.floats(0.01, 50.0), length=st.floats(0.1, 3.0))
+def test_chord_and_sturm_bounds_are_the_exact_maxima(left, right, curvature, length):
+    """On F'' = −κ and F'' = −KF, whose solutions through the ends are explicit, both bounds are attained and not exceeded."""
+    s = np.linspace(0, length, 20_001)
+    ends = flint.arb(left), flint.arb(right)
+    parabola = left + (right - left) * s / length + curvature / 2 * s * (length - s)
+    bound = float(chord_bound(*ends, curvature=flint.arb(curvature), length=flint.arb(length)))
+    assert parabola.max() <= bound * (1 + 1e-12) and bound == pytest.approx(parabola.max(), rel=1e-6)
+    angle = min(length, 3.0)
+    sinusoid = (left * np.sin(angle * (1 - s / length)) + right * np.sin(angle * s / length)) / np.sin(angle)
+    bound = float(sturm_bound(*ends, angle=flint.arb(angle)))
+    assert sinusoid.max() <= bound * (1 + 1e-12) and bound == pytest.approx(sinusoid.max(), rel=1e-6)
 
 
 def test_sturm_bound_needs_a_short_interval():
