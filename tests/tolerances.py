@@ -176,3 +176,6 @@ LINE_QUADRATURE = 1e-7
 BIAS = 0.12
 """How far the upper sum of an envelope's bias may lie above the integral: g at the left of each of 4 000 cells of width 0.019, times
 d log g/dz of up to 6 where it counts."""
+
+COMPOSITION = 5e-4
+"""ε by conditional composition against the reference: another grid of 1000 losses per step, whose ends differ."""

@@ -196,13 +196,14 @@ class AllocationBound:
         for _ in range(_EPSILON_ROUNDS):
             law = self.law(at)
             found = smallest_epsilon(law.delta, delta, start=at, smallest=law.smallest_epsilon, largest=_LARGEST_EPSILON)
-            if math.isinf(found) or abs(found - at) <= 0.05 * at:
+            if abs(found - at) <= 0.05 * at or at > _LARGEST_EPSILON:
                 break
-            at = found
+            # A grid for a small ε cuts off what a large one needs.
+            at = 2.0 * at + 1.0 if math.isinf(found) else found
         nudge = 1e-7
-        while math.isfinite(found) and self.law(found).delta(found) > delta:
+        while found <= _LARGEST_EPSILON and self.law(found).delta(found) > delta:
             found, nudge = found * (1 + nudge) + 1e-12, nudge * 4
-        return found
+        return found if found <= _LARGEST_EPSILON else math.inf
 
     def _law(self, epsilon: float, step: float, largest: int) -> SumLaw:
         allocation = self.allocation
@@ -244,10 +245,10 @@ def _largest_summand(allocation: Allocation, epsilon: float, smallest_epsilon: f
     least = float(gaussian_delta(strike, mu=math.hypot(v, allocation.common_mu))) / q
     quantile = min(max(-float(ndtri(max(_LOST * least, 1e-300))), _CAP_QUANTILES[0]), _CAP_QUANTILES[1])
     biased = math.exp(min(0.5 * v**2 + quantile * v, 60.0)) / q
-    if allocation.common_mu > 0:
-        return biased
+    # Beyond several γ the payoff of one large summand is known well enough, and only two large ones at once are lost.
     quantile = min(max(-float(ndtri(max(_LOST * least / q, 1e-300))), _CAP_QUANTILES[0]), _CAP_QUANTILES[1])
-    return min(biased, max(2.0 * gamma, math.exp(min(-0.5 * v**2 + quantile * v, 60.0)) / q))
+    known = 2.0 * gamma * math.exp(6.0 * allocation.common_mu)
+    return min(biased, max(known, math.exp(min(-0.5 * v**2 + quantile * v, 60.0)) / q))
 
 
 def _z(allocation: Allocation, x: np.ndarray) -> np.ndarray:
@@ -277,7 +278,7 @@ def _lost_above(allocation: Allocation, top: float, epsilon: float) -> float:
     """The `remove` payoff where a summand exceeds `top`: E[X(1−γ/X)_+; some Y_i > top] <= q·E[Y_1(1−γ/X)_+; Y_1 > top] + (q−1)·P(Y > top).
 
     Without a Gaussian factor and for top >= γ the other summands may be replaced by their mean a = (q−1)/q (Jensen's inequality) and
-    1/(y+a) by 1/y − a/y²; otherwise the payoff is at most 1.
+    1/(y+a) by 1/y − a/y²; otherwise the payoff over X is at most 1.
     """
     v, q, gamma = allocation.bin_mu, allocation.bins, math.exp(epsilon)
     z = float(_z(allocation, np.array(top)))

@@ -75,7 +75,8 @@ def interpolated(log_moments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     below = np.minimum(orders.astype(int), len(log_moments) - 2)
     part = orders - below
     with np.errstate(invalid="ignore"):
-        logs = np.where(part == 1, log_moments[below + 1], (1 - part) * log_moments[below] + part * log_moments[below + 1])
+        chords = (1 - part) * log_moments[below] + part * log_moments[below + 1]
+    logs = np.where(part == 0, log_moments[below], np.where(part == 1, log_moments[below + 1], chords))
     return orders, np.where(np.isnan(logs), np.inf, logs)
 
 
