@@ -10,6 +10,7 @@ from launch.commands.account import account
 from launch.commands.calibrate import calibrate
 from launch.commands.certify import certify
 from launch.commands.compare import compare
+from launch.commands.export import export
 from launch.commands.tune import tune
 from launch.commands.verify import verify
 from search_spaces.errors import BandsmithError, InputError
@@ -24,7 +25,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for _command in (tune, compare, account, calibrate, certify, verify):
+for _command in (tune, compare, account, calibrate, certify, verify, export):
     app.command(context_settings={"show_default": True})(_command)
 
 

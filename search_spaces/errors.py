@@ -33,5 +33,9 @@ class HorizonExceeded(BandsmithError):
     """A step beyond the T steps that a mechanism was accounted for; its guarantee ends there."""
 
 
+class ExportError(BandsmithError):
+    """A training run is not the one its export describes; the message says what is missing or differs."""
+
+
 class CertificateError(BandsmithError):
     """A certificate does not support what it claims; the message names the first thing that failed."""

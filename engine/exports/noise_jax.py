@@ -4,6 +4,7 @@ Row t of C n = z gives n_t = (z_t − Σ_{0<i<b} c_i n_{t−i}) / c_0, so the la
 The z_t are drawn from (key, step, leaf), so a state restored from a checkpoint goes on exactly as if it had never stopped.
 """
 
+import secrets
 from typing import NamedTuple
 
 import jax
@@ -31,13 +32,20 @@ class NoiseState(NamedTuple):
     window: PyTree
 
 
+def secret_key(seed: int | None = None) -> jax.Array:
+    """A random key: from the operating system for real runs, from a seed for runs that are to be repeated."""
+    if seed is not None:
+        return jax.random.key(checks.integer(at_least=0, at_most=2**32 - 1, seed=seed), impl="threefry2x32")
+    return jax.random.wrap_key_data(np.array([secrets.randbits(32), secrets.randbits(32)], dtype=np.uint32), impl="threefry2x32")
+
+
 def init_noise(strategy: ToeplitzStrategy, *, like: PyTree, key: jax.Array) -> NoiseState:
     """The state before step 0.
 
     Args:
       strategy: C.
       like: pytree of arrays (or shapes with dtypes) with the shapes of the gradients. Noise is float32, or float64 where a leaf is.
-      key: a random key; for a real run from the operating system's randomness (`secrets.randbits`).
+      key: a random key, such as `secret_key()`.
     """
     window = jax.tree.map(lambda leaf: jnp.zeros((strategy.bandwidth - 1, *leaf.shape), _noise_dtype(leaf)), like)
     return NoiseState(step=jnp.zeros((), jnp.int32), key=key, window=window)

@@ -123,7 +123,8 @@ def test_float32_stays_accurate_over_ten_thousand_steps(strategy):
     like = [torch.zeros(2)]
     noise = all_noise(strategy, like=like).astype(np.float64)
     # The scale of z is folded with c_0, so white noise is drawn with this scale to be the same numbers.
-    white = all_noise(identity(iterations=10_000), like=like, stddev=1 / strategy.coefficients[0]).astype(np.float64) * strategy.coefficients[0]
+    first = strategy.coefficients[0]
+    white = first * all_noise(identity(iterations=10_000), like=like, stddev=1 / first).astype(np.float64)
     exact = scipy.signal.lfilter([1.0], strategy.coefficients, white, axis=0)
     assert np.abs(noise - exact).max() < tolerances.FLOAT32_NOISE * exact.std()
     prefix = np.cumsum(exact, axis=0)
