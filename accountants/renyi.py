@@ -32,7 +32,9 @@ from search_spaces.mechanism import Mechanism
 from search_spaces.schemes import BallsInBins
 
 MOST_PRODUCTS = 3e8
-"""Size of a replica program that is run for its moment alone: a few seconds on one core."""
+"""Total size of the replica programs that are run for their moments alone: a few seconds on one core."""
+
+_MOST_BANDED_PRODUCTS = 1e7
 
 _LOWEST_ORDER = 1 + 1e-3
 _HIGHEST_ORDER = 64
@@ -122,15 +124,19 @@ class _Curve:
         return float(np.interp(order, np.arange(len(self.log_moments)), self.log_moments))
 
 
+@functools.lru_cache(maxsize=8)
 def _remove_curve(mechanism: Mechanism) -> _Curve:
     xi = gaussian_factor(mechanism) if mechanism.scheme.fixed_participations else 0.0
     plain = _banded_log_moments(mechanism) if isinstance(mechanism.scheme, BallsInBins) else None
     if plain is not None:
         t = np.arange(len(plain))
         return _Curve(log_moments=plain - t * (t - 1) / 2 * xi**2 + _ROUNDING * (t > 1), xi=xi)
-    log_moments = [0.0, 0.0]
+    log_moments, products = [0.0, 0.0], 0
     for alpha in range(2, _HIGHEST_ORDER + 1):
-        if tilted_unsupported(mechanism, alpha=alpha) or tilted_cost(mechanism, alpha=alpha).operations > MOST_PRODUCTS:
+        if tilted_unsupported(mechanism, alpha=alpha):
+            break
+        products += tilted_cost(mechanism, alpha=alpha).operations
+        if products > MOST_PRODUCTS:
             break
         log_moments.append(tilted_log_moment(mechanism, alpha=alpha) + _ROUNDING)
     return _Curve(log_moments=np.array(log_moments), xi=xi)
@@ -141,7 +147,7 @@ def _banded_log_moments(mechanism: Mechanism) -> np.ndarray | None:
     gram = mechanism_gram(mechanism)
     bandwidth = cyclic_bandwidth(gram)
     shape = dict(bins=len(gram), bandwidth=bandwidth, wraps=wraps(gram, bandwidth=bandwidth))
-    orders = [order for order in range(2, _HIGHEST_ORDER + 1) if operations(order=order, **shape) <= MOST_PRODUCTS]
+    orders = [order for order in range(2, _HIGHEST_ORDER + 1) if operations(order=order, **shape) <= _MOST_BANDED_PRODUCTS]
     if not orders or orders[-1] < 5:
         return None
     log_moments = moments(gram, sigma=mechanism.sigma, order=orders[-1], bandwidth=bandwidth).upper_logs()

@@ -22,6 +22,8 @@ from search_spaces.recurrences import Recurrence
 from search_spaces.schemes import BatchScheme
 
 _TUPLES_AT_ONCE = 1 << 15
+_SHORTEST_VECTOR = 1000
+"""Products in the time that one NumPy call takes in any case."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -120,7 +122,8 @@ def block_cost(scheme: BatchScheme, alpha: int) -> Cost:
     states = differences * (law.rows + 1 if law.counted else 1) ** alpha * memories
     # The table and four temporaries of one block; per residue tuple three numbers, and the decisions of those handled at once.
     held = (blocks + 4) * states + 3 * tuples + 4 * min(tuples, _TUPLES_AT_ONCE) * 2**alpha * memories
-    return Cost(operations=(blocks * states + tuples * memories) * 2**alpha, bytes=8 * held)
+    vectors = blocks * 2**alpha * memories * max(states // memories, _SHORTEST_VECTOR)
+    return Cost(operations=vectors + tuples * memories * 2**alpha, bytes=8 * held)
 
 
 def block_table(scheme: BatchScheme, pairs: Interactions, *, alpha: int, arithmetic: Arithmetic) -> BlockTable:
