@@ -157,7 +157,7 @@ def make_plan(
 
 
 def _deterministic_candidate(scheme: BatchScheme, strategy: ToeplitzStrategy, *, epsilon: float, delta: float) -> Candidate:
-    found = calibrate(scheme, strategy, epsilon=epsilon, delta=delta, accountant=NORM_ONLY[scheme.name])
+    found = calibrate(scheme, strategy, epsilon=epsilon, delta=delta, accountant="pld" if scheme.amplified else "gaussian")
     return deterministic(
         Mechanism(scheme=scheme, strategy=strategy, sigma=found.sigma), accountant=found.accountant,
         delta={evidence.direction: evidence.delta for evidence in found.evidence},
