@@ -1,4 +1,4 @@
-"""ε of fixed-size batches against σ and against p, all accountants, as in the source's figures. `python -m benchmarks.fixed_size_plots --out FOLDER`."""
+"""ε of fixed-size batches against σ and p, as in the source's figures. Run as `python -m benchmarks.fixed_size_plots --out FOLDER`."""
 
 import argparse
 from pathlib import Path
@@ -55,8 +55,9 @@ def main() -> None:
         arguments.delta, arguments.out / "epsilon_against_sigma.png",
     )
     batches = np.unique(np.geomspace(10, 600, arguments.points).astype(int))
+    rates = batches / DATASET_SIZE
     draw(
-        [(f"σ = 4, T = {T}", "p", batches / DATASET_SIZE, [mechanism(b / DATASET_SIZE, 4.0, T) for b in batches]) for T in (1000, 8000, 64000)],
+        [(f"σ = 4, T = {T}", "p", rates, [mechanism(rate, 4.0, T) for rate in rates]) for T in (1000, 8000, 64000)],
         arguments.delta, arguments.out / "epsilon_against_p.png",
     )
 

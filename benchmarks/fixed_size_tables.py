@@ -1,7 +1,7 @@
-"""The source's six tables of fixed-size batches, row by row, with our ε, the printed one and the time. `python -m benchmarks.fixed_size_tables`.
+"""The source's six tables of fixed-size batches, row by row, ours and as printed. Run as `python -m benchmarks.fixed_size_tables`.
 
-Columns: certified Rényi (pairwise geometry, the source's), the same for realisable triples (`ball`, not in the source), lossless, Wang et al. and
-Birrell et al. A row counts where ε rounds to the printed two decimals (`>=100` where that is printed).
+Columns: certified Rényi (pairwise geometry, the source's), the same for realisable triples (`ball`, not in the source), lossless,
+Wang et al. and Birrell et al. A row counts where ε rounds to the printed two decimals (`>=100` where that is printed).
 """
 
 import argparse
@@ -85,7 +85,7 @@ def main() -> None:
         count = f"{matches[c]} of {len(rows)} rows to two decimals" if printed else "not printed in the source"
         print(f"{name + '/' + geometry:<18}{count:<36}{seconds[c]:8.2f} s on {arguments.workers} processes")
     gains = sorted(100 * (1 - ball / pairwise) for pairwise, ball in zip(values[0], values[1]))
-    print(f"ball below pairwise: median {gains[len(gains) // 2]:.2f} %, largest {gains[-1]:.2f} %; rows with a gain {sum(g > 1e-3 for g in gains)}")
+    print(f"ball below pairwise: median {gains[len(gains) // 2]:.2f} %, largest {gains[-1]:.2f} %; {sum(g > 1e-3 for g in gains)} gain")
     better = sum(ball < pld for ball, pld in zip(values[1], values[2])), sum(ours < pld for ours, pld in zip(values[0], values[2]))
     print(f"rows where Rényi is below lossless: ball {better[0]}, pairwise {better[1]}")
 

@@ -1,8 +1,8 @@
 """Accountants for DP-SGD with fixed-size batches under replace adjacency; everything others need is listed here.
 
-`account` (ε from δ, δ from ε), `calibrate` (σ from ε, δ), `largest_iterations` (T from ε, δ, σ): accountants `renyi` (certified; geometry
-`pairwise` or `ball`), `pld` (lossless), and `wang` and `birrell` for comparison. Their statements are about replacing one example and cannot
-be compared with those about adding or removing one.
+`account` (ε from δ, δ from ε), `calibrate` (σ from ε, δ), `largest_iterations` (T from ε, δ, σ): accountants `renyi` (certified;
+geometry `pairwise` or `ball`), `pld` (lossless), and `wang` and `birrell` for comparison. Their statements are about replacing one example
+and cannot be compared with those about adding or removing one.
 """
 
 from accountants.fixed_size.accounting import ACCOUNTANTS, account, calibrate, largest_iterations

@@ -86,8 +86,8 @@ def calibrate(
     def at(sigma: float) -> Evidence:
         return account(mechanism=start.with_sigma(sigma), delta=delta, accountant=accountant, geometry=geometry)
 
-    low, high = _bracket(lambda sigma: at(sigma).epsilon > epsilon, _guess(accountant, geometry, lambda **kw: calibrate(
-        dataset_size=dataset_size, batch_size=batch_size, iterations=iterations, epsilon=epsilon, delta=delta, **kw)[0].sigma))
+    low, high = _bracket(lambda sigma: at(sigma).epsilon > epsilon, _guess(accountant, geometry, lambda **closed: calibrate(
+        dataset_size=dataset_size, batch_size=batch_size, iterations=iterations, epsilon=epsilon, delta=delta, **closed)[0].sigma))
     log_sigma = scipy.optimize.brentq(
         lambda log_sigma: _log_ratio(at(math.exp(log_sigma)).epsilon, epsilon), math.log(low), math.log(high), xtol=2e-7, rtol=1e-12
     )
@@ -116,28 +116,33 @@ def largest_iterations(
     first = at(1)
     if first.epsilon > epsilon:
         raise CalibrationError(f"One step at sigma={sigma!r} already has epsilon={first.epsilon:.6g} > {epsilon!r} at delta={delta!r}.")
-    guess = _guess(accountant, geometry, lambda **kw: largest_iterations(
-        dataset_size=dataset_size, batch_size=batch_size, sigma=sigma, epsilon=epsilon, delta=delta, **kw)[0].iterations)
+    guess = _guess(accountant, geometry, lambda **closed: largest_iterations(
+        dataset_size=dataset_size, batch_size=batch_size, sigma=sigma, epsilon=epsilon, delta=delta, **closed)[0].iterations)
+    best = _last_within(at, first, epsilon, max(2, int(guess)))
+    return start.with_iterations(best[0]), best[1]
+
+
+def _last_within(at: Callable[[int], Evidence], first: Evidence, target: float, guess: int) -> tuple[int, Evidence]:
+    """(T, evidence) of the largest T with ε <= target, given that T = 1 is within."""
     within, beyond = {1: first}, {}
 
     def probe(iterations: int) -> bool:
         evidence = at(iterations)
-        (within if evidence.epsilon <= epsilon else beyond)[iterations] = evidence
+        (within if evidence.epsilon <= target else beyond)[iterations] = evidence
         return iterations in within
 
-    probe_at = max(2, int(guess))
-    while probe(probe_at):
-        probe_at *= 2
-        if probe_at > MOST_ITERATIONS:
-            raise CalibrationError(f"Expected epsilon={epsilon!r} to be exceeded within {MOST_ITERATIONS} iterations; it is not.")
+    while probe(guess):
+        guess *= 2
+        if guess > MOST_ITERATIONS:
+            raise CalibrationError(f"Expected epsilon={target!r} to be exceeded within {MOST_ITERATIONS} iterations; it is not.")
     while (low := max(within)) + 1 < (high := min(beyond)):
         width = max(1, (high - low) // 64)
-        middle = _interpolated(low, within[low].epsilon, high, beyond[high].epsilon, epsilon)
+        middle = _interpolated(low, within[low].epsilon, high, beyond[high].epsilon, target)
         # The second probe pins the root from the other side, so that the bracket shrinks from both ends.
-        if not low < (second := middle + (width if probe(middle) else -width)) < high:
-            continue
-        probe(second)
-    return start.with_iterations(low), within[low]
+        second = middle + (width if probe(middle) else -width)
+        if low < second < high:
+            probe(second)
+    return low, within[low]
 
 
 def _guess(accountant: str, geometry: str, solve: Callable[..., float]) -> float:
@@ -151,7 +156,7 @@ def _guess(accountant: str, geometry: str, solve: Callable[..., float]) -> float
 
 
 def _interpolated(low: int, low_value: float, high: int, high_value: float, target: float) -> int:
-    """An integer strictly between `low` and `high` where log ε, taken linear in log T, meets the target; the middle where that makes no sense."""
+    """An integer strictly between `low` and `high` where log ε, taken linear in log T, meets the target; else the middle."""
     if not 0 < low_value < high_value:
         return (low + high) // 2
     share = math.log(target / low_value) / math.log(high_value / low_value)

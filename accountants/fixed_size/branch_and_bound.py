@@ -114,43 +114,48 @@ def certify(*, order: int, rate: fractions.Fraction, squared_shift: fractions.Fr
         return _search(step, balls.exact(fractions.Fraction(gap)) * (order - 1))
 
 
-def _search(step: OneStep, log_gap: arb) -> CertifiedOrder:
-    best, best_at, nodes = None, fractions.Fraction(0), 0
+class _Nodes:
+    """F at the points evaluated so far: how many, and the best lower bound with its place."""
 
-    def evaluate(s: fractions.Fraction) -> arb:
-        nonlocal best, best_at, nodes
-        lower, upper = step.bounds(s)
-        nodes += 1
-        if best is None or lower > best:
-            best, best_at = lower, s
+    def __init__(self, step: OneStep, log_gap: arb):
+        self.step, self.log_gap = step, log_gap
+        self.count, self.best, self.place = 0, None, fractions.Fraction(0)
+
+    def evaluate(self, s: fractions.Fraction) -> arb:
+        """The upper bound of F(s); the lower one is remembered if it is the best."""
+        lower, upper = self.step.bounds(s)
+        self.count += 1
+        if self.best is None or lower > self.best:
+            self.best, self.place = lower, s
         return upper
 
-    def settled(key: arb | None) -> bool:
-        return key is not None and (key <= best or bool((key / best).log() <= log_gap))
+    def settles(self, key: arb | None) -> bool:
+        """Whether an interval with this key can be left alone."""
+        return key is not None and (key <= self.best or bool((key / self.best).log() <= self.log_gap))
 
-    whole = _Interval(
-        left=fractions.Fraction(0), right=step.squared_shift,
-        left_bound=evaluate(fractions.Fraction(0)), right_bound=evaluate(step.squared_shift),
-    )
-    whole.refresh(step)
-    intervals = [whole]
+
+def _search(step: OneStep, log_gap: arb) -> CertifiedOrder:
+    nodes = _Nodes(step, log_gap)
+    zero, end = fractions.Fraction(0), step.squared_shift
+    intervals = [_Interval(left=zero, right=end, left_bound=nodes.evaluate(zero), right_bound=nodes.evaluate(end))]
+    intervals[0].refresh(step)
     while True:
         worst = max(range(len(intervals)), key=functools.cmp_to_key(lambda i, j: _compare(intervals[i].key, intervals[j].key)))
         top = intervals[worst]
-        if settled(top.key) or (nodes >= NODE_LIMIT and top.key is not None):
+        if nodes.settles(top.key) or (nodes.count >= NODE_LIMIT and top.key is not None):
             break
         if top.sharpen(step):
             continue
         middle = (top.left + top.right) / 2
-        halves = top.halves(middle, evaluate(middle))
+        intervals[worst : worst + 1] = halves = top.halves(middle, nodes.evaluate(middle))
         for half in halves:
             half.refresh(step)
-        intervals[worst : worst + 1] = halves
-    bound = functools.reduce(balls.larger, (interval.key for interval in intervals), best)
-    order = step.order
+    # No interval's key exceeds the last one's.
+    bound = balls.larger(top.key, nodes.best)
+    powers = step.order - 1
     return CertifiedOrder(
-        order=order, lower=max(0.0, balls.round_down(best.log() / (order - 1))), upper=balls.round_up(bound.log() / (order - 1)),
-        maximiser=float(best_at / (2 * step.squared_shift)), nodes=nodes,
+        order=step.order, lower=max(0.0, balls.round_down(nodes.best.log() / powers)), upper=balls.round_up(bound.log() / powers),
+        maximiser=float(nodes.place / (2 * step.squared_shift)), nodes=nodes.count,
     )
 
 

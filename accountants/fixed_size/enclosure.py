@@ -1,6 +1,6 @@
 """Integrals of section 5 enclosed in ball arithmetic: trapezoidal sum, its error by a strip bound, the dropped tails by tangent lines.
 
-f(v) = Σ_k c_k e^{kμv} (1−p+pe^{βv−β²/2+shift})^{−n} φ(v) with c_k >= 0. Source: math/fixed-size-batches.md, section 5. What is proved there:
+f(v) = Σ_k c_k e^{kμv} (1−p+pe^{βv−β²/2+shift})^{−n} φ(v) with c_k >= 0. Source: math/fixed-size-batches.md, section 5. Proved there:
 
 * Error of the infinite sum. f is holomorphic in |Im v| < π/β. On the line Im v = y the first factor has the modulus of its real part's
   value, φ gains e^{y²/2}, and |A + Be^{iθ}| >= (A+B) cos(θ/2) for A, B >= 0; so ∫|f(x+iy)|dx <= e^{y²/2} cos(βy/2)^{−n} ∫f, and the strip

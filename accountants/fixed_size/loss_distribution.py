@@ -84,8 +84,8 @@ def starting_grid(rate: float, shift: float) -> float:
 def discretise(*, rate: float, shift: float, grid: float) -> LossDistribution:
     """The glued pair on multiples of `grid` by connecting the dots: it dominates the pair, its own curve touches at every grid point.
 
-    Within a bin [e, e+d] with masses m_P, m_Q the mass b = (m_P − e^{e}m_Q)/(1−e^{−d}) goes to the upper end and m_P − b to the lower, which
-    keeps both masses. b is integrated as ∫(1−e^{e−ℓ})dP, all positive, instead of as the difference, which would lose four digits.
+    Within a bin [e, e+d] with masses m_P, m_Q the mass b = (m_P − e^{e}m_Q)/(1−e^{−d}) goes to the upper end and m_P − b to the lower,
+    which keeps both masses. b is integrated as ∫(1−e^{e−ℓ})dP, all positive, instead of as the difference, which would lose four digits.
     """
     far = shift + _REACH
     last = math.ceil(float(_loss(np.array(far), rate, shift)) / grid)
@@ -113,7 +113,7 @@ def _loss(x: np.ndarray, rate: float, shift: float) -> np.ndarray:
 
 
 def _edges(rate: float, shift: float, grid: float, last: int, far: float) -> np.ndarray:
-    """Ascending panel edges in x from Δ/2 to `far`: every point where ℓ crosses a multiple of the grid, and none further apart than `_PANEL`."""
+    """Ascending panel edges in x from Δ/2 to `far`: wherever ℓ crosses a multiple of the grid, and none further apart than `_PANEL`."""
     multiples = grid * np.arange(1, last)
     crossings = shift / 2 + (np.where(
         multiples < 1, np.log1p(np.expm1(np.minimum(multiples, 1.0)) / rate),

@@ -29,6 +29,7 @@ _MASS_ERROR = 1e-11
 """Relative error of a one-step mass: quadrature to 10⁻¹², cell shares to 10⁻¹⁶·ℓ/d."""
 
 _STEEPEST = 1e9
+_LOG_NEGLIGIBLE = 60.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -73,13 +74,16 @@ class _Composed:
         if self.delta(low) <= delta:
             return low
         if self.delta(high) > delta:
-            raise NumericalError(f"The composed loss distribution has more mass than delta={delta!r} above its largest loss {high:.6g}.")
+            raise NumericalError(f"The composed privacy loss has more mass than delta={delta!r} above its largest value {high:.6g}.")
         excess = lambda epsilon: math.log(self.delta(epsilon) / delta)
         near = min(max(self.saddle, low), high)
         # log δ falls at a rate of about τ: one such step from the saddle, then a bracket around it that doubles until it holds the root.
         near = min(max(near + excess(near) / max(self.tilt, 1e-3), low), high)
         width = 0.02 * abs(near - self.saddle) + 1e-6 * high
-        while (left := max(low, near - width)) > low and excess(left) <= 0 or (right := min(high, near + width)) < high and excess(right) > 0:
+        while True:
+            left, right = max(low, near - width), min(high, near + width)
+            if (left == low or excess(left) > 0) and (right == high or excess(right) <= 0):
+                break
             width *= 8
         resolution = 1e-8 * max(float(self.losses[1] - self.losses[0]), high)
         root = scipy.optimize.brentq(excess, left, right, xtol=resolution, rtol=1e-12)
@@ -136,14 +140,20 @@ def _coarse(step: LossDistribution) -> tuple[np.ndarray, np.ndarray]:
     return means[kept] / masses[kept], np.log(masses[kept])
 
 
-def _cumulant(losses: np.ndarray, log_masses: np.ndarray, tilt: float) -> tuple[float, float, float]:
-    """K(τ) = log E e^{τℓ}, K'(τ) and K''(τ)."""
+def _tilted(losses: np.ndarray, log_masses: np.ndarray, tilt: float) -> tuple[float, np.ndarray]:
+    """K(τ) = log E e^{τℓ}, and the masses of P_τ."""
     logs = log_masses + tilt * losses
     top = float(logs.max())
     weights = np.exp(logs - top)
     total = float(weights.sum())
-    mean = float(weights @ losses) / total
-    return top + math.log(total), mean, float(weights @ (losses - mean) ** 2) / total
+    return top + math.log(total), weights / total
+
+
+def _cumulant(losses: np.ndarray, log_masses: np.ndarray, tilt: float) -> tuple[float, float, float]:
+    """K(τ), K'(τ) and K''(τ)."""
+    value, weights = _tilted(losses, log_masses, tilt)
+    mean = float((weights * losses).sum())
+    return value, mean, float((weights * (losses - mean) ** 2).sum())
 
 
 def _tilt(step: LossDistribution, iterations: int, *, epsilon: float | None, log_delta: float | None) -> float:
@@ -157,7 +167,7 @@ def _tilt(step: LossDistribution, iterations: int, *, epsilon: float | None, log
     low, high = 0.0, 1.0
     while short(high) and high < _STEEPEST:
         low, high = high, 4 * high
-    for _ in range(30):
+    for _ in range(16):
         middle = (low + high) / 2
         low, high = (middle, high) if short(middle) else (low, middle)
     return low
@@ -180,9 +190,9 @@ def _window(step: LossDistribution, iterations: int, tilt: float, *, wanted: flo
     spread = math.sqrt(iterations * variance + step.grid**2)
     low, high, beyond = -reach, reach, 1 / spread
     # Tilts on the scale of the composition, and of order one for laws with a heavy tail, whose standard deviation says little.
-    for extra in np.concatenate([np.geomspace(0.1, 30, 25) / spread, np.geomspace(0.25, 8, 11)]):
-        right = (iterations * (_cumulant(losses, log_masses, tilt + extra)[0] - value) - _LOG_OUTSIDE) / extra
-        left = (iterations * (_cumulant(losses, log_masses, tilt - extra)[0] - value) - _LOG_OUTSIDE) / extra
+    for extra in np.concatenate([np.geomspace(0.5, 20, 12) / spread, np.geomspace(0.25, 8, 6)]):
+        right = (iterations * (_tilted(losses, log_masses, tilt + extra)[0] - value) - _LOG_OUTSIDE) / extra
+        left = (iterations * (_tilted(losses, log_masses, tilt - extra)[0] - value) - _LOG_OUTSIDE) / extra
         if right < high:
             high, beyond = right, float(extra)
         low = max(low, -left)
@@ -194,24 +204,24 @@ def _window(step: LossDistribution, iterations: int, tilt: float, *, wanted: flo
 
 def _compose(step: LossDistribution, iterations: int, tilt: float, window: _Window, cells: int) -> _Composed:
     size = scipy.fft.next_fast_len(max(cells, 16), real=True)
-    value, mean, _ = _cumulant(step.losses, step.log_masses, tilt)
+    value, weights = _tilted(step.losses, step.log_masses, tilt)
     index = np.arange(-step.reach, step.reach + 1)
-    folded = np.bincount(index % size, np.exp(step.log_masses + tilt * step.losses - value), minlength=size)
+    folded = np.bincount(index % size, weights, minlength=size)
     spectrum = scipy.fft.rfft(folded)
     first = math.floor(window.low / step.grid)
     tilted = np.roll(scipy.fft.irfft(_integer_power(spectrum, iterations), size), -(first % size))
     losses = step.grid * (first + np.arange(size))
     return _Composed(
         losses=losses, tilted=np.maximum(tilted, 0.0), rounding=_rounding(spectrum, iterations, size), tilt=tilt,
-        saddle=iterations * mean, log_scale=iterations * value,
+        saddle=iterations * float((weights * step.losses).sum()), log_scale=iterations * value,
         log_missing=_log_missing(step, iterations, tilt + window.beyond, float(losses[-1])),
         infinity_mass=-math.expm1(iterations * math.log1p(-step.infinity_mass)), log_inflation=iterations * _MASS_ERROR,
     )
 
 
 def _integer_power(spectrum: np.ndarray, exponent: int) -> np.ndarray:
-    """spectrum**exponent, zero where its modulus is below e^{−60}."""
-    kept = np.abs(spectrum) > math.exp(-60 / exponent)
+    """spectrum**exponent, zero where its modulus is below e^{−60}; `_rounding` counts what that drops."""
+    kept = np.abs(spectrum) > math.exp(-_LOG_NEGLIGIBLE / exponent)
     power = np.zeros_like(spectrum)
     power[kept] = np.exp(exponent * np.log(spectrum[kept]))
     return power
@@ -220,22 +230,23 @@ def _integer_power(spectrum: np.ndarray, exponent: int) -> np.ndarray:
 def _rounding(spectrum: np.ndarray, iterations: int, size: int) -> float:
     """Bound of the Euclidean norm of the rounding errors of the composed cells.
 
-    Each stage of an FFT of masses that sum to one adds a few units in the last place of partial sums <= 1, so a spectral value is off by at
-    most 4·log₂(size) units, its T-th power by T times that and T times its logarithm's error, all times modulus^{T−1}. By Parseval the cells'
-    errors have the root mean square of these as their norm; the inverse adds its own stages, relative to the norm of the result.
+    Each stage of an FFT of masses that sum to one adds a few units in the last place of partial sums <= 1, so a spectral value is off by
+    at most 4·log₂(size) units, its T-th power by T times that and T times its logarithm's error, all times modulus^{T−1}. By Parseval the
+    cells' errors have the root mean square of these as their norm; the inverse adds its own stages, relative to the norm of the result.
     """
     stages = 4 * math.log2(size)
     unit = np.finfo(np.float64).eps
     modulus = np.minimum(np.abs(spectrum) + stages * unit, 1.0)
-    mean_square = 2 * float((modulus ** (2 * iterations - 2)).sum()) / size
-    return unit * math.sqrt(mean_square) * (iterations * (stages + 16) + stages) + math.exp(-60)
+    counting = modulus[modulus > math.exp(-_LOG_NEGLIGIBLE / iterations)]
+    mean_square = 2 * float(np.exp((2 * iterations - 2) * np.log(counting)).sum()) / size
+    return unit * math.sqrt(mean_square) * (iterations * (stages + 16) + stages) + iterations * math.exp(1 - _LOG_NEGLIGIBLE)
 
 
 def _log_missing(step: LossDistribution, iterations: int, tilt: float, top: float) -> float:
     """log of Chernoff's bound of the composed P-mass above `top`; −inf where nothing can be there."""
     if top >= iterations * step.grid * step.reach:
         return -math.inf
-    return min(0.0, iterations * _cumulant(step.losses, step.log_masses, tilt)[0] - tilt * top)
+    return min(0.0, iterations * _tilted(step.losses, step.log_masses, tilt)[0] - tilt * top)
 
 
 def _details(step: LossDistribution, composed: _Composed) -> dict[str, object]:

@@ -69,8 +69,8 @@ class OneStep:
     def monotone_bound(self, left: fractions.Fraction, right: fractions.Fraction) -> arb:
         """Upper bound of F on [left, right], 0 < left: Σ w_k E ψ(L_r e^{k·left/2}) with ψ(y) = (1−p+py)^{1−α}, of any length.
 
-        Form (B) is F(s) = Σ w_k E ψ(L_s e^{ks/2}); ψ decreases, so the deterministic factor may be taken at `left`, and ψ is convex and L_s a
-        martingale in s, so L_s may be taken at `right` (the step that section 4 makes for κ).
+        Form (B) is F(s) = Σ w_k E ψ(L_s e^{ks/2}); ψ decreases, so the deterministic factor may be taken at `left`, and ψ is convex and
+        L_s a martingale in s, so L_s may be taken at `right` (the step that section 4 makes for κ).
         """
         slope, beta = exact(left) / (2 * exact(right).sqrt()), exact(right).sqrt()
         k = np.arange(self.order + 1.0)

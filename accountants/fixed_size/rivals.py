@@ -119,7 +119,7 @@ def _remainder(order: int, m: int, p: float, bounds: np.ndarray) -> list[float]:
             terms = terms - gammaln(m + power + 1) + bounds[m + power]
             inner = np.logaddexp(bounds[m], np.logaddexp.reduce(terms))
         logs.append(
-            m * math.log(p) - math.lgamma(m + 1) + math.log(math.comb(m, j)) - (order + m - j - 1) * rest + math.log(falling * rising) + inner
+            m * math.log(p) - math.lgamma(m + 1) + math.log(math.comb(m, j) * falling * rising) - (order + m - j - 1) * rest + inner
         )
     return logs
 
@@ -175,7 +175,7 @@ def _log_even_moments(lam: float) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def _log_moments(lam: float) -> np.ndarray:
-    """(265,) float64: log M_k, M_k = E(L−1)^k = Σ_l (−1)^{k−l} C(k,l) e^{l(l−1)λ/2}, by ball arithmetic with enough bits for the cancellation."""
+    """(265,) float64: log M_k, M_k = E(L−1)^k = Σ_l (−1)^{k−l} C(k,l) e^{l(l−1)λ/2}, in balls with enough bits for the cancellation."""
     size, bits = DEFAULT_CAP + 9, 256
     while True:
         with precision(bits):

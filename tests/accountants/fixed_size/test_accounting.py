@@ -112,8 +112,10 @@ def test_refused_questions(arguments, message):
 
 
 @pytest.mark.parametrize("solve, arguments", [
-    (calibrate, {"iterations": 10, "epsilon": 0.0, "delta": 1e-5}), (calibrate, {"iterations": 10, "epsilon": 1.0, "delta": 0.0}),
-    (largest_iterations, {"sigma": 1.0, "epsilon": math.inf, "delta": 1e-5}), (largest_iterations, {"sigma": 1.0, "epsilon": 1.0, "delta": 1}),
+    (calibrate, {"iterations": 10, "epsilon": 0.0, "delta": 1e-5}),
+    (calibrate, {"iterations": 10, "epsilon": 1.0, "delta": 0.0}),
+    (largest_iterations, {"sigma": 1.0, "epsilon": math.inf, "delta": 1e-5}),
+    (largest_iterations, {"sigma": 1.0, "epsilon": 1.0, "delta": 1}),
 ])
 def test_refused_targets(solve, arguments):
     with pytest.raises(InputError, match="Expected (epsilon|delta)="):

@@ -1,4 +1,4 @@
-"""The six tables of the source to the printed two decimals: all 264 certified rows, every ninth of the others, all of those in a slow run."""
+"""The six tables of the source to the printed two decimals: all certified rows, every ninth of the others, all of those in a slow run."""
 
 import pytest
 

@@ -3,9 +3,9 @@
 from fractions import Fraction
 
 import numpy as np
+import dp_accounting
 import pytest
 from dp_accounting.rdp import rdp_privacy_accountant
-import dp_accounting
 
 from accountants.fixed_size import branch_and_bound, quantity, triples
 from tests.accountants.fixed_size import direct
@@ -51,7 +51,8 @@ def _second_moments(rate, x, y, z):
     two = (
         at(np.exp(x), 2 * z, 1),
         at(q * np.exp(z), y + z, 2) + at(rate * np.exp(x + 2 * z), y + 2 * z, 2),
-        at(q**2 * np.exp(y), 2 * y, 3) + 2 * at(rate * q * np.exp(y + 2 * z), 2 * y + z, 3) + at(rate**2 * np.exp(x + y + 4 * z), 2 * y + 2 * z, 3),
+        at(q**2 * np.exp(y), 2 * y, 3) + 2 * at(rate * q * np.exp(y + 2 * z), 2 * y + z, 3)
+        + at(rate**2 * np.exp(x + y + 4 * z), 2 * y + 2 * z, 3),
     )
     own = rate * second / (q + rate * second)
     one_vw = rate**2 * at(np.exp(z), y + z, 1)
