@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,8 @@ from search_spaces.schemes import BatchScheme
 
 if TYPE_CHECKING:
     from accountants.base import Accountant
+    from engine.imports import ImportedRun
+    from search_spaces.mechanism import Mechanism
     from search_spaces.strategies import ToeplitzStrategy
 
 
@@ -99,6 +101,37 @@ def make_scheme(strategy: ToeplitzStrategy, *, name: str, participations: int) -
       InputError: unknown name, or parameters the scheme does not allow.
     """
     return schemes.make_scheme(name, iterations=strategy.iterations, participations=participations, bandwidth=strategy.bandwidth)
+
+
+def make_mechanism(
+    *, scheme: str | None, iterations: int | None, participations: int | None, sigma: float | None, bandwidth: int | None, r: float | None,
+    coefficients: Path | None,
+) -> Mechanism:
+    """The mechanism that the options describe.
+
+    Raises:
+      InputError: one of the first four is missing, or a value out of range.
+    """
+    from search_spaces.mechanism import Mechanism
+
+    needed = {"scheme": scheme, "iterations": iterations, "participations": participations, "sigma": sigma}
+    if missing := [f"--{name}" for name, value in needed.items() if value is None]:
+        raise InputError(f"Expected {', '.join(missing)} to be given, or --from in place of all options of the mechanism.")
+    strategy = make_strategy(iterations=iterations, bandwidth=bandwidth, r=r, coefficients=coefficients)
+    return Mechanism(scheme=make_scheme(strategy, name=scheme, participations=participations), strategy=strategy, sigma=sigma)
+
+
+def read_run(path: Path, given: Mapping[str, object]) -> ImportedRun:
+    """The run that a file describes.
+
+    Raises:
+      InputError: an option of the mechanism is given besides, or the file is refused (`engine.imports.read_run`).
+    """
+    from engine.imports import read_run as read
+
+    if doubled := [f"--{name}" for name, value in given.items() if value is not None]:
+        raise InputError(f"Expected {', '.join(doubled)} not to be given with --from {str(path)!r}, which describes the mechanism.")
+    return read(path)
 
 
 def make_accountant(name: str, *, samples: int | None, seed: int) -> Accountant:

@@ -1,5 +1,7 @@
 """`bandsmith account`: what privacy a given mechanism has, by every accountant that applies, in both directions."""
 
+import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,10 +11,17 @@ from launch import options
 
 def account(
     *,
-    scheme: options.Scheme,
-    iterations: options.Iterations,
-    participations: options.Participations,
-    sigma: options.Sigma,
+    scheme: Annotated[str | None, *options.Scheme.__metadata__] = None,
+    iterations: Annotated[int | None, *options.Iterations.__metadata__] = None,
+    participations: Annotated[int | None, *options.Participations.__metadata__] = None,
+    sigma: Annotated[float | None, *options.Sigma.__metadata__] = None,
+    from_: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", metavar="FILE", help="Account an existing run instead: its JSON description, a JAX-Privacy BandMF config as JSON, "
+            "an exported config.json or a strategy file.",
+        ),
+    ] = None,
     bandwidth: options.Bandwidth = None,
     r: options.R = None,
     coefficients: options.Coefficients = None,
@@ -29,13 +38,21 @@ def account(
     """State ε(δ) or δ(ε) of a scheme, strategy and noise multiplier, by every accountant that applies, in both directions."""
     from accountants import registry
     from launch import inputs, output
-    from search_spaces.mechanism import Mechanism
 
-    strategy = inputs.make_strategy(iterations=iterations, bandwidth=bandwidth, r=r, coefficients=coefficients)
-    mechanism = Mechanism(scheme=inputs.make_scheme(strategy, name=scheme, participations=participations), strategy=strategy, sigma=sigma)
+    given = {
+        "scheme": scheme, "iterations": iterations, "participations": participations, "sigma": sigma, "bandwidth": bandwidth, "r": r,
+        "coefficients": coefficients,
+    }
+    run = None if from_ is None else inputs.read_run(from_, given)
+    mechanism = inputs.make_mechanism(**given) if run is None else run.mechanism
     names = accountant or registry.supporting(mechanism)
     accountants = [inputs.make_accountant(name, samples=samples, seed=seed) for name in names]
-    evidence = registry.account(mechanism, epsilon=epsilon, delta=delta, accountants=accountants)
+    if run is None:
+        evidence = registry.account(mechanism, epsilon=epsilon, delta=delta, accountants=accountants)
+    else:
+        evidence = run.account(epsilon=epsilon, delta=delta, accountants=accountants)
+        for note in run.notes:
+            print(note, file=sys.stderr)
     if json:
         output.print_json({"evidence": [e.to_dict() for e in evidence]})
     else:
