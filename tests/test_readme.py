@@ -30,10 +30,8 @@ RUN_BY_MAKE = "pip install -c constraints.txt -e ."
 def reduced(command: str) -> list[str]:
     """The words after `bandsmith`, with reduced values."""
     _, name, *words = shlex.split(command)
-    if "--resume" in words:
-        return [name, *words]
     words = [REDUCED.get(previous, word) for previous, word in zip([name, *words], words)]
-    added = ADDED.get(name, ())
+    added = ("--trials", "4") if "--resume" in words else ADDED.get(name, ())
     for option, value in zip(added[::2], added[1::2]):
         if option not in words:
             words += [option, value]
