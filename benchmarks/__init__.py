@@ -1,0 +1,1 @@
+"""Pinned workloads with their peers, one command each."""
