@@ -21,7 +21,8 @@ from search_spaces.strategies import ToeplitzStrategy
 _NARROW = 0.01
 _WIDEST = 256.0
 _SETTLED = 0.01
-"""A direction whose estimate is below this fraction of the target does not decide σ and needs no resolved estimate to rank by σ."""
+"""An add estimate below this fraction of the target does not decide σ and needs not be resolved to rank by σ. A remove estimate is never that
+small and trusted: where its rare large losses are missed it falls short by any factor, so it must be resolved."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -141,9 +142,9 @@ def _result(sigma, log_sigmas, curves, estimates, delta, samples, started) -> Pi
     effective = {d: float(estimates[d].effective_samples[nearest]) for d in DIRECTIONS}
     direction = max(DIRECTIONS, key=lambda d: lines[d][1])
     relative = float(estimates[direction].standard_error[nearest] / max(estimates[direction].delta[nearest], np.finfo(float).tiny))
-    # A direction that its deterministic bound keeps below the target, or that is far below it, does not decide σ.
-    bounded = {"remove": False, "add": float(np.exp(curves[1, nearest])) * delta < estimates["add"].delta[nearest]}
-    settled = {d: d != direction and (bounded[d] or lines[d][1] < math.log(_SETTLED)) for d in DIRECTIONS}
+    # An add direction that its deterministic bound keeps below the target, or that is far below it, does not decide σ.
+    bounded = float(np.exp(curves[1, nearest])) * delta < estimates["add"].delta[nearest]
+    settled = {"remove": False, "add": direction != "add" and (bounded or lines["add"][1] < math.log(_SETTLED))}
     return PilotResult(
         sigma=sigma,
         sigma_standard_error=sigma * relative / max(-float(lines[direction][0]), 1e-3),
