@@ -63,7 +63,7 @@ class ComparisonRow:
       ratio_to_cyclic_poisson: rmse over that of cyclic Poisson, None where that is not compared.
       multiple_of_limit: rmse over the smallest RMSE a scheme with fixed participations can have.
       samples: samples of its estimate, 0 for a bound.
-      evaluations: how often a σ was solved.
+      configurations: how many were solved.
       seconds: wall time for this scheme.
       note: why some configurations, or all, could not be ranked; else empty.
     """
@@ -79,7 +79,7 @@ class ComparisonRow:
     ratio_to_cyclic_poisson: float | None = None
     multiple_of_limit: float | None = None
     samples: int | None = None
-    evaluations: int = 0
+    configurations: int = 0
     seconds: float = 0.0
     note: str = ""
 
@@ -121,7 +121,7 @@ def best_of_scheme(problem: Problem, part: SchemeSpace, *, samples: int, seed: i
     search = _SchemeSearch(problem, part, samples=samples, seed=seed)
     bandwidth = _best_bandwidth(part.bandwidths, search.rmse)
     row = ComparisonRow(
-        scheme=part.scheme, evaluations=search.evaluations, seconds=time.perf_counter() - started, note=search.note(),
+        scheme=part.scheme, configurations=search.configurations, seconds=time.perf_counter() - started, note=search.note(),
     )
     if not math.isfinite(search.rmse(bandwidth)):
         return row
@@ -141,7 +141,7 @@ class _SchemeSearch:
         self.samples, self.most_samples = samples, RAISED * samples
         self.solutions: dict[int, tuple[float, Outcome]] = {}
         self.failures: list[str] = []
-        self.configurations = self.evaluations = 0
+        self.configurations = 0
 
     def rmse(self, bandwidth: int) -> float:
         """The smallest RMSE at this bandwidth, infinite where nothing could be ranked."""
@@ -159,27 +159,25 @@ class _SchemeSearch:
     def _solve(self, bandwidth: int) -> dict[float, Outcome | None]:
         if bandwidth == 1 or self.scheme in NORM_ONLY:
             r = best_r(iterations=self.problem.iterations, bandwidth=bandwidth)
-            self.configurations += 1
             return {r: self._outcome(bandwidth, r)}
         solved: dict[float, Outcome | None] = {}
         for position in _positions_to_solve(self._first_position(bandwidth), solved, _unit_rmse(self.problem, bandwidth)):
-            self.configurations += 1
             solved[position] = self._outcome(bandwidth, r_from_position(bandwidth, position))
         return {r_from_position(bandwidth, position): outcome for position, outcome in solved.items()}
 
     def _outcome(self, bandwidth: int, r: float) -> Outcome | None:
-        self.evaluations += 1
+        self.configurations += 1
         try:
             outcome = self.evaluate(bandwidth=bandwidth, r=r, samples=self.samples)
+            if not outcome.resolved and self.samples < self.most_samples:
+                # Kept for the configurations to come: they are alike, and one number of samples means the same random numbers.
+                self.samples = self.most_samples
+                outcome = self.evaluate(bandwidth=bandwidth, r=r, samples=self.samples)
         except CalibrationError as error:
             self.failures.append(str(error))
             return None
         if outcome.resolved:
             return outcome
-        if self.samples < self.most_samples:
-            # Kept for the configurations to come: they are alike, and one number of samples means the same random numbers.
-            self.samples = self.most_samples
-            return self._outcome(bandwidth, r)
         self.failures.append(f"{self.samples} samples are too few to rank bandwidth={bandwidth}: ask for more")
         return None
 

@@ -127,4 +127,4 @@ def test_order_of_the_schemes_at_a_small_problem():
 def test_space_of_one_bandwidth():
     part = SchemeSpace(scheme="deterministic", bandwidths=(3,))
     row = compare.best_of_scheme(SMALL, part, samples=64, seed=0)
-    assert row.bandwidth == 3 and row.kind == "bound" and row.evaluations == 1
+    assert row.bandwidth == 3 and row.kind == "bound" and row.configurations == 1
