@@ -31,6 +31,8 @@ RAY_ENVIRONMENT: Mapping[str, str] = {
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
     # The Optuna study is the only state; Tune's own snapshots are never read, so they are written once, at the end.
     "TUNE_GLOBAL_CHECKPOINT_S": "1e9",
+    # Ctrl-C is ours (`engine.interruption`): Tune would end its loop quietly and let the run go on.
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",
     # Workers stay in the directory of the driver: relative paths mean the same everywhere.
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
 }

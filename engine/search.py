@@ -6,14 +6,16 @@ import time
 from collections.abc import Callable, Mapping
 
 import optuna
+from optuna.storages import BaseStorage
 
 import engine.environment  # noqa: F401 (before ray, always)
 from engine.configuration import Configuration
 from engine.environment import start_ray
+from engine.interruption import Interruption
 from engine.outcome import RESOURCE, RMSE
 from engine.run_folder import RunFolder
 from engine.searcher import Progress, StudySearcher, WorkerLoss
-from engine.study import counts_as_trial, create_study, open_storage, open_study, release_running, study_space
+from engine.study import counts_as_trial, create_study, has_begun, open_study, opened_storage, release_running, study_space
 from engine.trainable import OBJECTIVE, PilotTrial, load_objective
 from engine.trials import Candidate, best_candidates, write_trials
 from ray import tune
@@ -85,7 +87,7 @@ class SearchResult:
     Attributes:
       study_name: of the Optuna study.
       done: finished trials that count.
-      total: trials asked for; more than `done` if the search was interrupted, out of time, or found nothing new to try.
+      total: trials asked for; more than `done` if the search ran out of time or found nothing new to try.
       states: number of trials by Optuna state.
       best: the best candidates by RMSE, best first; empty if no trial was fully evaluated.
       seconds: wall time of this run of the search, Ray's start included.
@@ -106,40 +108,48 @@ def run_search(settings: SearchSettings, *, on_progress: Callable[[Progress], No
 
     Raises:
       InputError: the settings do not fit the study, the folder or the cluster.
+      KeyboardInterrupt, SystemExit: Ctrl-C or SIGTERM; the study can be resumed and the table of trials is written, as after any error.
     """
     started = time.monotonic()
     load_objective(settings.objective)
-    study = open_or_create(settings)
-    space = study_space(study)
-    searcher = StudySearcher(study=study, space=space, trials=settings.trials, workers=settings.workers, on_progress=on_progress)
-    logger.info("Study %s: %d trials wanted, seed %s.", study.study_name, settings.trials, study.user_attrs["seed"])
-    with start_ray(
-        workers=settings.workers, address=settings.address, gpus_per_trial=settings.gpus_per_trial,
-        cache_directory=settings.folder.compiled,
-    ):
-        try:
-            _tuner(settings, study, space, searcher).fit()
-        finally:
-            # Out of time, Ctrl-C or an error: what was in flight is tried again when the search is resumed.
-            release_running(study, reason="interrupted")
-            write_trials(settings.folder.trials, study)
-    return _result(settings, study, time.monotonic() - started)
+    with opened_storage(settings.storage or settings.folder.study) as storage:
+        study = open_or_create(settings, storage)
+        space = study_space(study)
+        searcher = StudySearcher(study=study, space=space, trials=settings.trials, workers=settings.workers, on_progress=on_progress)
+        logger.info("Study %s: %d trials wanted, seed %s.", study.study_name, settings.trials, study.user_attrs["seed"])
+        with start_ray(
+            workers=settings.workers, address=settings.address, gpus_per_trial=settings.gpus_per_trial,
+            cache_directory=settings.folder.compiled,
+        ):
+            interruption = Interruption()
+            with interruption.deferred():
+                try:
+                    _tuner(settings, study, space, searcher, interruption).fit()
+                finally:
+                    # Out of time, interrupted or an error: what was in flight is tried again when the search is resumed.
+                    release_running(study, reason="interrupted")
+                    write_trials(settings.folder.trials, study)
+        return _result(settings, study, time.monotonic() - started)
 
 
-def open_or_create(settings: SearchSettings) -> optuna.Study:
+def open_or_create(settings: SearchSettings, storage: BaseStorage) -> optuna.Study:
     """The study of a search: the existing one on `resume`, else a new one. Raises as `open_study` and `create_study` do."""
-    storage = open_storage(settings.storage or settings.folder.study)
-    name = settings.study_name
-    if settings.resume:
-        name = name or (settings.folder.path.name if settings.storage else None)
+    name = settings.study_name or _own_name(settings, storage)
+    if settings.resume and (settings.space is None or has_begun(storage=storage, name=name)):
         return open_study(storage=storage, name=name, space=settings.space, workers=settings.workers)
     return create_study(
-        storage=storage, name=name or settings.folder.path.name, space=settings.space, seed=settings.seed, rungs=settings.rungs,
-        first=settings.first, workers=settings.workers,
+        storage=storage, name=name, space=settings.space, seed=settings.seed, rungs=settings.rungs, first=settings.first,
+        workers=settings.workers, finish=settings.resume,
     )
 
 
-def _tuner(settings: SearchSettings, study: optuna.Study, space: SearchSpace, searcher: StudySearcher) -> tune.Tuner:
+def _own_name(settings: SearchSettings, storage: BaseStorage) -> str:
+    # A folder that was renamed still holds its one study.
+    names = optuna.get_all_study_names(storage) if settings.resume and settings.storage is None else []
+    return names[0] if len(names) == 1 else settings.folder.path.name
+
+
+def _tuner(settings: SearchSettings, study: optuna.Study, space: SearchSpace, searcher: StudySearcher, interruption: Interruption) -> tune.Tuner:
     rungs = study.user_attrs["rungs"]
     factor = settings.reduction_factor
     fixed = {
@@ -159,7 +169,7 @@ def _tuner(settings: SearchSettings, study: optuna.Study, space: SearchSpace, se
             trial_name_creator=trial_name, trial_dirname_creator=_trial_directory,
         ),
         run_config=tune.RunConfig(
-            name="tune", storage_path=str(settings.folder.temporary), verbose=0, callbacks=[WorkerLoss(searcher)],
+            name="tune", storage_path=str(settings.folder.temporary), verbose=0, callbacks=[WorkerLoss(searcher)], stop=interruption,
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
         ),
     )

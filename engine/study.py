@@ -4,12 +4,13 @@ User attributes of the study: `problem`, `space`, `fingerprint`, `units`, `versi
 `reason` (of a FAIL), `cached` (number of the trial it repeats), `retry_of`, `requeued`.
 """
 
+import contextlib
 import dataclasses
 import importlib.metadata
 import logging
 import sqlite3
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -66,6 +67,18 @@ def open_storage(spec: str | Path) -> BaseStorage:
     raise InputError(f"Expected storage={text!r} to be a path ending in .db, journal:PATH, or a database URL.")
 
 
+@contextlib.contextmanager
+def opened_storage(spec: str | Path) -> Iterator[BaseStorage]:
+    """`open_storage` for the length of the block; closing a SQLite storage also leaves all of it in its one file."""
+    storage = open_storage(spec)
+    try:
+        yield storage
+    finally:
+        if isinstance(storage, RDBStorage):
+            storage.remove_session()
+            storage.engine.dispose()
+
+
 class _Connection(sqlite3.Connection):
     """A write-ahead log: a commit waits for no disk, yet no crash can corrupt the file, and only a power cut can lose the last commits."""
 
@@ -77,7 +90,7 @@ class _Connection(sqlite3.Connection):
 
 def create_study(
     *, storage: BaseStorage, name: str, space: SearchSpace, seed: int, rungs: Sequence[int], first: Sequence[Configuration] | None = None,
-    workers: int = 1,
+    workers: int = 1, finish: bool = False,
 ) -> optuna.Study:
     """A new study, with the first configurations enqueued.
 
@@ -89,6 +102,7 @@ def create_study(
       rungs: sample budgets of a trial, ascending.
       first: configurations to start with, in order; None means `first_configurations`.
       workers: trials that will run at once.
+      finish: whether a study of that name may be there already, left half made by a run that was killed (see `has_begun`).
 
     Raises:
       InputError: the name is taken, or a first configuration is not in the space.
@@ -96,18 +110,28 @@ def create_study(
     first = first_configurations(space) if first is None else first
     queue = [(parameters(configuration, space), configuration) for configuration in first]
     try:
-        study = optuna.create_study(storage=storage, study_name=name, direction="minimize", load_if_exists=False)
+        study = optuna.create_study(storage=storage, study_name=name, direction="minimize", load_if_exists=finish)
     except optuna.exceptions.DuplicatedStudyError as error:
         raise InputError(f"Expected study name {name!r} to be new in this storage; resume it or choose another.") from error
+    for values, configuration in queue[len(study.get_trials(deepcopy=False)) :]:
+        study.enqueue_trial(values, user_attrs={ENQUEUED: dataclasses.asdict(configuration)})
     described = space.to_dict()
+    # The fingerprint comes last: a study that has one is whole.
     for attribute, value in {
-        "problem": described["problem"], "space": described, "fingerprint": space.fingerprint(), "units": UNITS,
-        "versions": versions(), "seed": seed, "rungs": list(rungs),
+        "problem": described["problem"], "space": described, "units": UNITS, "versions": versions(), "seed": seed, "rungs": list(rungs),
+        "fingerprint": space.fingerprint(),
     }.items():
         study.set_user_attr(attribute, value)
-    for values, configuration in queue:
-        study.enqueue_trial(values, user_attrs={ENQUEUED: dataclasses.asdict(configuration)})
     return _with_sampler(study, seed, workers)
+
+
+def has_begun(*, storage: BaseStorage, name: str) -> bool:
+    """Whether there is a study of this name that is more than the remains of a run killed while it made the study."""
+    if name not in optuna.get_all_study_names(storage):
+        return False
+    study = optuna.load_study(study_name=name, storage=storage)
+    waiting = all(trial.state is TrialState.WAITING for trial in study.get_trials(deepcopy=False))
+    return "fingerprint" in study.user_attrs or not waiting
 
 
 def open_study(
@@ -145,7 +169,9 @@ def load_study(*, storage: BaseStorage, name: str | None = None) -> optuna.Study
         raise InputError(f"Expected study {name!r} to be in the storage.")
     study = optuna.load_study(study_name=name, storage=storage)
     if missing := {"problem", "space", "fingerprint", "seed", "rungs"} - set(study.user_attrs):
-        raise InputError(f"Expected study {name!r} to be one that bandsmith wrote; it has no {', '.join(sorted(missing))}.")
+        raise InputError(
+            f"Expected study {name!r} to be one that bandsmith wrote to its end before it was used; it has no {', '.join(sorted(missing))}."
+        )
     return study
 
 

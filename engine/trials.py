@@ -44,10 +44,10 @@ class Candidate:
 def best_candidates(study: optuna.Study, *, count: int) -> tuple[Candidate, ...]:
     """The `count` best COMPLETE trials by RMSE, distinct configurations, best first; fewer if there are fewer.
 
-    Trials that were stopped early, failed, unresolved or answered from the cache are never among them.
+    Trials that were stopped early, failed or unresolved are never among them.
     """
     count = checks.integer(at_least=0, count=count)
-    complete = [trial for trial in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)) if "cached" not in trial.user_attrs]
+    complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
     best: dict[tuple, Candidate] = {}
     for trial in sorted(complete, key=lambda trial: (trial.value, trial.number)):
         candidate = _candidate(trial)

@@ -1,7 +1,9 @@
 """Whole searches on Ray: failures stay with their trial, early stops, lost workers, killed drivers, silence."""
 
+import contextlib
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -11,10 +13,10 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from engine.configuration import Configuration
+from engine.configuration import Configuration, first_configurations, parameters
 from engine.run_folder import RunFolder
 from engine.search import SearchSettings, open_or_create, run_search
-from engine.study import load_study, open_storage
+from engine.study import load_study, opened_storage
 from search_spaces.errors import InputError
 from search_spaces.problem import Problem
 from search_spaces.space import SearchSpace
@@ -36,7 +38,8 @@ def search(folder, objective, *, space=None, progress=None, **settings):
 
 
 def trials_of(folder) -> list[optuna.trial.FrozenTrial]:
-    return load_study(storage=open_storage(folder.study)).get_trials()
+    with opened_storage(folder.study) as storage:
+        return load_study(storage=storage).get_trials()
 
 
 def at_bandwidths(*bandwidths: int) -> tuple[Configuration, ...]:
@@ -92,13 +95,40 @@ def test_a_search_out_of_time_is_resumed_and_knows_its_space(ray_session, folder
     assert resumed.done == short.done + 5 and "RUNNING" not in resumed.states
 
 
+def begin(folder, space, **settings) -> str:
+    """Makes or opens the study of a search and returns its name."""
+    with folder.writing(), opened_storage(folder.study) as storage:
+        return open_or_create(SearchSettings(folder=folder, space=space, trials=1, **settings), storage).study_name
+
+
 def test_resuming_with_another_space_is_refused_before_anything_runs(folder, space, problem):
-    with folder.writing():
-        open_or_create(SearchSettings(folder=folder, space=space, trials=1))
+    begin(folder, space)
     other = SearchSpace.for_problem(problem, schemes=["min_sep_ra"])
     with pytest.raises(InputError, match="nested_ra bandwidths: absent here"):
         search(folder, "smooth", space=other, trials=1, resume=True)
     assert not folder.trials.exists()
+
+
+def test_a_folder_may_be_renamed_between_runs(folder, space):
+    assert begin(folder, space) == "run"
+    folder.path.rename(folder.path.with_name("renamed"))
+    renamed = RunFolder.existing(folder.path.with_name("renamed"))
+    assert begin(renamed, space, resume=True) == begin(renamed, None, resume=True) == "run"
+
+
+@pytest.mark.parametrize("remains", ["nothing", "empty study", "half its first configurations"])
+def test_a_run_killed_while_it_made_its_study_begins_on_resume(folder, space, remains):
+    if remains != "nothing":
+        with opened_storage(folder.study) as storage:
+            study = optuna.create_study(storage=storage, study_name="run")
+            if remains != "empty study":
+                study.enqueue_trial(parameters(first_configurations(space)[0], space))
+    with pytest.raises(InputError, match="'run'"):
+        begin(folder, None, resume=True)
+    assert begin(folder, space, resume=True) == "run"
+    assert [trial.state for trial in trials_of(folder)] == [TrialState.WAITING] * len(space.schemes)
+    with pytest.raises(InputError, match="new in this storage"):
+        begin(folder, space)
 
 
 @pytest.mark.parametrize(
@@ -114,8 +144,8 @@ def test_bad_settings_are_named(folder, space, settings, said):
         SearchSettings(**dict(folder=folder, space=space) | settings)
 
 
-def kill_when(folder: Path, finished: int, log: Path) -> None:
-    """Starts a search of 40 trials and kills its driver, as the kernel would, once so many trials have finished."""
+def signal_when(folder: Path, finished: int, log: Path, sent: signal.Signals) -> int:
+    """Starts a search of 40 trials, sends its driver a signal once so many trials have finished, and returns its exit status."""
     with open(log, "wb") as output:
         driver = subprocess.Popen(
             [sys.executable, "-m", "tests.engine.sweep", str(folder), "40", "tests.engine.objectives:slow"],
@@ -126,24 +156,25 @@ def kill_when(folder: Path, finished: int, log: Path) -> None:
         while count_finished(folder) < finished:
             assert driver.poll() is None and time.monotonic() < deadline
             time.sleep(0.02)
+        driver.send_signal(sent)
+        return driver.wait(timeout=60)
     finally:
-        driver.send_signal(signal.SIGKILL)
-        driver.wait()
+        driver.kill()
 
 
 def count_finished(folder: Path) -> int:
-    if not (folder / "study.db").exists():
-        return -1
+    """By a query that creates nothing: a second `open_storage` would make the tables under the driver's hands."""
     try:
-        return sum(trial.state.is_finished() for trial in load_study(storage=open_storage(folder / "study.db")).get_trials(deepcopy=False))
-    except (InputError, optuna.exceptions.StorageInternalError):
-        # The driver is still making the study.
+        with contextlib.closing(sqlite3.connect(f"file:{folder}/study.db?mode=ro", uri=True)) as database:
+            (count,) = database.execute("SELECT COUNT(*) FROM trials WHERE state IN ('COMPLETE', 'PRUNED', 'FAIL')").fetchone()
+    except sqlite3.OperationalError:
         return -1
+    return count
 
 
 @pytest.mark.parametrize("finished", [5, *(pytest.param(n, marks=pytest.mark.slow) for n in (0, 1, 13, 36))])
 def test_a_killed_search_is_resumed_to_exactly_the_trials_asked_for(ray_session, tmp_path, finished):
-    kill_when(tmp_path / "run", finished, tmp_path / "stdout")
+    assert signal_when(tmp_path / "run", finished, tmp_path / "stdout", signal.SIGKILL) == -signal.SIGKILL
     assert (tmp_path / "stdout").read_bytes() == b""
     folder = RunFolder.existing(tmp_path / "run")
     with folder.writing():
@@ -156,3 +187,18 @@ def test_a_killed_search_is_resumed_to_exactly_the_trials_asked_for(ray_session,
     assert sum(trial.state is not TrialState.FAIL and "cached" not in trial.user_attrs for trial in trials) == 40
     assert len(interrupted) <= 2 and sorted(retried) == [trial.number for trial in interrupted]
     assert [trial.number for trial in trials] == list(range(len(trials)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_search_leaves_a_table_and_a_study_to_resume(tmp_path, sent):
+    status = signal_when(tmp_path / "run", 5, tmp_path / "stdout", sent)
+    assert status == {signal.SIGINT: -signal.SIGINT, signal.SIGTERM: 128 + signal.SIGTERM}[sent]
+    folder = RunFolder.existing(tmp_path / "run")
+    trials = trials_of(folder)
+    assert TrialState.RUNNING not in {trial.state for trial in trials}
+    retried = [trial for trial in trials if trial.state is TrialState.WAITING and "retry_of" in trial.user_attrs]
+    assert len(retried) == sum(trial.user_attrs.get("reason") == "interrupted" for trial in trials)
+    assert folder.trials.read_text().count("\n") == 1 + len(trials)
+    assert {path.name for path in folder.path.iterdir()} == {".lock", "log.txt", "study.db", "trials.csv"}
+    assert (tmp_path / "stdout").read_bytes() == b""

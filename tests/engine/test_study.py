@@ -162,6 +162,10 @@ def test_what_counts_as_a_trial(study):
     trial, _ = ask(study)
     studies.prune(study, trial, {"rmse": 2.0}, step=0)
     assert [studies.counts_as_trial(trial) for trial in study.get_trials()] == [False, False, True, True]
+    trial = study.ask()
+    trial.set_user_attr("cached", 3)
+    studies.complete(study, trial, {"rmse": 2.0})
+    assert not studies.counts_as_trial(study.get_trials()[4])
     assert study.get_trials()[3].value == 2.0 and study.get_trials()[3].state is TrialState.PRUNED
 
 
