@@ -1,5 +1,8 @@
 """Sampled log likelihood ratios: equal to enumeration output by output, few compiled programs, 64 bits whatever the process uses."""
 
+import resource
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -194,6 +197,26 @@ class TestPrograms:
                 drawn += 1
         assert drawn >= 30
         assert _draw._cache_size() <= before + 1
+
+
+def resident_mebibytes() -> float:
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * resource.getpagesize() / 2**20
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
+def test_a_long_sweep_keeps_its_memory():
+    """300 pairs of T and b at the size of the anchor: a dozen programs, and models that leave the caches again."""
+    before, compiled = None, _draw._cache_size()
+    pairs = [(iterations, bandwidth) for iterations in range(1001, 1025, 6) for bandwidth in range(21, 96)]
+    for iterations, bandwidth in pairs:
+        scheme = make_scheme("min_sep_ra", iterations=iterations, participations=4, bandwidth=bandwidth)
+        Simulation(scheme=scheme, strategy=harmonic(iterations=iterations, bandwidth=bandwidth, r=0.0)).draw(STREAM, 0, sigmas=[1.0])
+        before = resident_mebibytes() if before is None else before
+    assert len(pairs) == 300
+    assert _draw._cache_size() - compiled <= 11
+    assert resident_mebibytes() - before < 200
 
 
 class TestProcess:
