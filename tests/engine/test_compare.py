@@ -124,6 +124,14 @@ def test_order_of_the_schemes_at_a_small_problem():
     assert dataclasses.replace(again[0], **unchanging) == dataclasses.replace(rows[2], **unchanging)
 
 
+@pytest.mark.slow
+def test_rows_do_not_depend_on_the_number_of_workers(ray_session):
+    alone, together = (
+        compare.compare(SMALL, schemes=("cyclic_poisson", "nested_ra"), bandwidths=(4, 8), samples=256, workers=workers) for workers in (1, 2)
+    )
+    assert [dataclasses.replace(row, seconds=0.0) for row in alone] == [dataclasses.replace(row, seconds=0.0) for row in together]
+
+
 def test_space_of_one_bandwidth():
     part = SchemeSpace(scheme="deterministic", bandwidths=(3,))
     row = compare.best_of_scheme(SMALL, part, samples=64, seed=0)
