@@ -1,12 +1,15 @@
 """The accountant `renyi`: Rényi divergences of the amplified mechanism from replica programs, on top of the exact Gaussian factor.
 
 remove. For every α > 1, δ <= Z_⊥(α) · max_l δ_G(ε − l; ξ) e^{−(α−1)l} with Z_⊥(α) = E_Q LR_⊥^α of the residual mechanism and ξ the Gaussian
-factor: E_P f(L_⊥) = E_Q LR_⊥^α · f(L_⊥) e^{−(α−1)L_⊥} with f = δ_G(ε − ·; ξ) (math/certificates.md, section 3). Without a factor ξ = 0 and this
-is the usual conversion. It is never above the usual conversion of Z_α either, which bounds f by the largest value of its exponential
+factor: E_P f(L_⊥) = E_Q LR_⊥^α · f(L_⊥) e^{−(α−1)L_⊥} with f = δ_G(ε − ·; ξ) (math/certificates.md, section 3). Without a factor ξ = 0 and
+this is the usual conversion. It is never above the usual conversion of Z_α either, which bounds f by the largest value of its exponential
 tilt instead of averaging it. log Z_⊥ is convex in α and 0 at α = 1, so chords between integer orders are upper bounds at real orders
 (math/balls-in-bins.md, section (d)).
 
 add. Rényi moments of order 1−α have no expansion over schedules; the closed bound by Jensen's inequality serves (`accountants.jensen`).
+
+balls-in-bins. The dynamic program over bins reaches higher orders, at the price of truncations and without the factor; the smaller of
+both bounds is stated in each direction.
 """
 
 import dataclasses
@@ -17,6 +20,7 @@ from collections.abc import Callable
 import numpy as np
 import scipy.optimize
 
+from accountants.balls_in_bins.accounting import renyi_evidence
 from accountants.balls_in_bins.gram import cyclic_bandwidth, mechanism_gram
 from accountants.balls_in_bins.renyi_dp import moments
 from accountants.balls_in_bins.renyi_truncations import operations, wraps
@@ -66,7 +70,8 @@ class RenyiAccountant(Accountant):
         remove, _ = GaussianAccountant().delta(mechanism, epsilon=epsilon)
         if delta < remove.delta:
             remove = self._amplified(remove, curve, order, start, delta=delta)
-        return self._pair(remove, JensenAccountant().delta(mechanism, epsilon=epsilon)[1], start)
+        statements = remove, JensenAccountant().delta(mechanism, epsilon=epsilon)[1]
+        return self._stated(mechanism, statements, start, epsilon=epsilon)
 
     def epsilon(self, mechanism: Mechanism, *, delta: float) -> tuple[Evidence, Evidence]:
         start = time.perf_counter()
@@ -77,7 +82,8 @@ class RenyiAccountant(Accountant):
         epsilon = _smallest(lambda candidate: curve.delta(candidate)[0] <= delta, remove.epsilon)
         if epsilon < remove.epsilon:
             remove = self._amplified(remove, curve, curve.delta(epsilon)[1], start, epsilon=epsilon)
-        return self._pair(remove, JensenAccountant().epsilon(mechanism, delta=delta)[1], start)
+        statements = remove, JensenAccountant().epsilon(mechanism, delta=delta)[1]
+        return self._stated(mechanism, statements, start, delta=delta)
 
     def _require_support(self, mechanism: Mechanism) -> None:
         if reason := self.unsupported(mechanism):
@@ -90,9 +96,17 @@ class RenyiAccountant(Accountant):
         }
         return dataclasses.replace(remove, details=details, **value)
 
-    def _pair(self, remove: Evidence, add: Evidence, start: float) -> tuple[Evidence, Evidence]:
-        named = functools.partial(dataclasses.replace, accountant=self.name, seconds=time.perf_counter() - start)
-        return named(remove), named(add)
+    def _stated(
+        self, mechanism: Mechanism, statements: tuple[Evidence, Evidence], start: float, **question: float,
+    ) -> tuple[Evidence, Evidence]:
+        """The statements under this accountant's name; for balls-in-bins the smaller ones of two programs."""
+        if isinstance(mechanism.scheme, BallsInBins):
+            banded = renyi_evidence(mechanism, **question)
+            # A δ that underflowed to zero is no bound.
+            better = lambda one, other: 0 < other.delta and (other.delta, other.epsilon) < (one.delta, one.epsilon)
+            statements = tuple(other if better(one, other) else one for one, other in zip(statements, banded, strict=True))
+        seconds = time.perf_counter() - start
+        return tuple(dataclasses.replace(statement, accountant=self.name, seconds=seconds) for statement in statements)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

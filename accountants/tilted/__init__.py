@@ -1,4 +1,4 @@
-"""Rényi-tilted laws and the certificates they serve: replica programs, exact samplers, bounded estimators (math/certificates.md, section 2)."""
+"""Rényi-tilted laws for certificates: replica programs, exact samplers, bounded estimators (math/certificates.md, section 2)."""
 
 from accountants.tilted.cost import Cost
 from accountants.tilted.estimators import (
@@ -19,6 +19,6 @@ from accountants.tilted.law import (
 )
 
 __all__ = [
-    "MEMORY_LIMIT", "AddShift", "Cost", "TiltedLaw", "best_add_shift", "shifted_add_bound", "shifted_add_values", "tilted_cost", "tilted_law",
-    "tilted_log_moment", "tilted_remove_bound", "tilted_remove_values", "tilted_unsupported",
+    "MEMORY_LIMIT", "AddShift", "Cost", "TiltedLaw", "best_add_shift", "shifted_add_bound", "shifted_add_values", "tilted_cost",
+    "tilted_law", "tilted_log_moment", "tilted_remove_bound", "tilted_remove_values", "tilted_unsupported",
 ]

@@ -60,5 +60,5 @@ def choose(rng: np.random.Generator, log_weights: np.ndarray) -> np.ndarray:
     weights = np.exp(log_weights - log_weights.max(axis=1, keepdims=True))
     cumulative = np.cumsum(weights, axis=1)
     thresholds = rng.random(weights.shape[0]) * cumulative[:, -1]
-    # A threshold below the last cumulative weight never selects a choice of weight zero: equal cumulative weights are stepped over together.
+    # A threshold below the last cumulative weight never selects a choice of weight zero: equal ones are stepped over together.
     return np.sum(cumulative <= thresholds[:, None], axis=1)

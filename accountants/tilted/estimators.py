@@ -1,7 +1,7 @@
 """Sampled values under tilted proposals, and the numbers they never exceed, for both directions.
 
-remove. With α replicas of exponent θ (order A = αθ) the outputs are y = θ·Σ_i C x^i + σz, projected off v̂ where participations are fixed, the
-tuples x^1..x^α drawn by `TiltedLaw.sample`. That is the law ∝ LR_θ^α Q of the residual mechanism, LR_θ the likelihood ratio of
+remove. With α replicas of exponent θ (order A = αθ) the outputs are y = θ·Σ_i C x^i + σz, projected off v̂ where participations are
+fixed, the tuples x^1..x^α drawn by `TiltedLaw.sample`. That is the law ∝ LR_θ^α Q of the residual mechanism, LR_θ the likelihood ratio of
 θCx + σz. With M = log E_Q LR_θ^α, L = log LR (both residual) and ξ the Gaussian factor (0 without one),
 
     X = e^{M + L − α·log LR_θ} · δ_G(ε − L; ξ),    E X = δ_remove,    0 <= X <= B = e^{M + s} · max_l δ_G(ε − l; ξ) e^{−(A−1)l}.
@@ -14,9 +14,9 @@ Outputs are drawn from Q shifted by −s·d·σ, under which u ~ N(−s, 1), and
 
     X = e^{su + s²/2} · δ_G(ε + L; ξ),    E X = δ_add,    0 <= X <= e^{s²/2} · max_u δ_G(ε + ν + ξ'u; ξ) e^{su}.
 
-Proof: dQ/dH = e^{su + s²/2} for the shifted law H, so E_H X = E_Q δ_G(ε + L; ξ); δ_G falls in its first argument, so X is at most the value with
-L replaced by its lower bound, and the maximum over all real u of that is finite because s > 0. No clipping, hence no bias; at the best s the
-bound is within a few percent of the deterministic bound δ_G(ε + ν; ξ) of a vanishing ξ', where clipping Q's own values needs a level many
+Proof: dQ/dH = e^{su + s²/2} for the shifted law H, so E_H X = E_Q δ_G(ε + L; ξ); δ_G falls in its first argument, so X is at most the
+value with L replaced by its lower bound, and the maximum over all real u of that is finite because s, ξ' > 0. No clipping, hence no
+bias; at the best s the bound is within a few percent of the deterministic bound δ_G(ε + ν; ξ) of a vanishing ξ', where clipping Q's own values needs a level many
 times higher: their largest values come with u < 0, which is where H draws from and what e^{su} scales down.
 """
 

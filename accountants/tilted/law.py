@@ -94,8 +94,10 @@ def tilted_unsupported(mechanism: Mechanism, *, alpha: int, memory_limit: int = 
     except UnsupportedError as error:
         return str(error)
     if cost.bytes > memory_limit:
-        return f"The replica program of {mechanism.scheme.name} with alpha={alpha} needs {cost.bytes / 2**30:.3g} GiB, more than " \
-               f"memory_limit={memory_limit / 2**30:.3g} GiB."
+        return (
+            f"The replica program of {mechanism.scheme.name} with alpha={alpha} needs {cost.bytes / 2**30:.3g} GiB, more than "
+            f"memory_limit={memory_limit / 2**30:.3g} GiB."
+        )
     if cost.operations > OPERATIONS_LIMIT:
         return f"The replica program of {mechanism.scheme.name} with alpha={alpha} takes {cost.operations:.3g} products, too many."
     return None
@@ -206,8 +208,8 @@ def _bins_program(mechanism: Mechanism, alpha: int) -> tuple[Cost, Callable[[Mec
         return general, lambda m: clique_table(m, alpha=alpha)
     if narrow is None:
         raise UnsupportedError(
-            f"Expected alpha={alpha} to be at most {MOST_REPLICAS} for {scheme.name} with bandwidth={bandwidth} of {scheme.separation} bins; "
-            "more replicas need a band that leaves bins out."
+            f"Expected alpha={alpha} to be at most {MOST_REPLICAS} for {scheme.name} with bandwidth={bandwidth} of "
+            f"{scheme.separation} bins; more replicas need a band that leaves bins out."
         )
     return narrow, lambda m: band_table(m, alpha=alpha)
 

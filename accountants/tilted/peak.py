@@ -52,7 +52,9 @@ def log_peak(*, epsilon: float, xi: float, rate: float) -> float:
         if max(high[0], high[2]) <= low[1]:
             return float(high[1] + max(high[1] - min(low[0], low[2]), 0.0)) + rounding
         width *= 4
-    raise NumericalError(f"The largest value of a tilted estimator could not be enclosed at epsilon={epsilon:.6g}, xi={xi:.6g}, rate={rate:.6g}.")
+    raise NumericalError(
+        f"The largest value of a tilted estimator could not be enclosed at epsilon={epsilon:.6g}, xi={xi:.6g}, rate={rate:.6g}."
+    )
 
 
 def _argmax(epsilon: float, xi: float, rate: float) -> float:

@@ -31,7 +31,8 @@ def exact_log_delta(epsilon: float, xi: float) -> float:
 
 # 2000 bits resolve δ_G down to about e^−1000.
 RESOLVED = [
-    (epsilon, xi) for epsilon in (-20.0, -1.0, -1e-9, 0.0, 0.3, 4.0, 30.0, 300.0) for xi in XIS if (epsilon / xi - xi / 2) ** 2 / 2 + epsilon < 1000
+    (epsilon, xi) for epsilon in (-20.0, -1.0, -1e-9, 0.0, 0.3, 4.0, 30.0, 300.0) for xi in XIS
+    if (epsilon / xi - xi / 2) ** 2 / 2 + epsilon < 1000
 ]
 
 
