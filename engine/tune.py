@@ -10,7 +10,7 @@ from engine.environment import start_ray
 from engine.results import write_strategy
 from engine.run_folder import RunFolder
 from engine.search import SearchResult, SearchSettings, run_search
-from engine.study import load_study, open_storage, study_space
+from engine.study import load_study, opened_storage, study_space
 from search_spaces import checks
 from search_spaces.errors import CalibrationError, InputError
 from search_spaces.problem import Problem
@@ -120,8 +120,9 @@ def tune(settings: TuneSettings, *, progress: Progress | None = None) -> TuneRes
         workers=workers, address=settings.address, gpus_per_trial=settings.gpus_per_trial, cache_directory=folder.compiled,
     ):
         search = _search(settings, folder, space, workers, progress)
-        study = load_study(storage=open_storage(settings.storage or folder.study), name=search.study_name)
-        problem, seed = study_space(study).problem, study.user_attrs["seed"]
+        with opened_storage(settings.storage or folder.study) as storage:
+            study = load_study(storage=storage, name=search.study_name)
+            problem, seed = study_space(study).problem, study.user_attrs["seed"]
         if not search.best:
             raise CalibrationError(
                 f"None of the {search.done} trials in {str(folder.path)!r} could be ranked; see the column reason of its trials.csv."
