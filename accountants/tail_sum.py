@@ -20,12 +20,15 @@ _INTEGRATION_POINTS = 20_000
 
 
 def bernoulli_divergence(a: np.ndarray | float, x: np.ndarray | float) -> np.ndarray:
-    """KL(Bernoulli(a) ‖ Bernoulli(x)) for 0 <= a <= x <= 1, elementwise; infinite at x = 1 > a."""
+    """KL(Bernoulli(a) ‖ Bernoulli(x)) for 0 <= a <= x <= 1, elementwise; infinite at x = 1 > a.
+
+    Written in the step x − a, to which both terms are proportional: log(a/x) would lose a · 1e-16 absolutely, which N ~ 1e9 makes matter.
+    """
     a, x = np.asarray(a, float), np.asarray(x, float)
     with np.errstate(divide="ignore", invalid="ignore"):
-        first = np.where(a > 0, a * np.log(a / x), 0.0)
-        second = np.where(a < 1, (1 - a) * (np.log1p(-a) - np.log1p(-x)), 0.0)
-    return np.maximum(first + second, 0.0)
+        first = np.where(a > 0, a * np.log1p((x - a) / a), 0.0)
+        second = np.where(a < 1, (1 - a) * np.log1p(-(x - a) / (1 - a)), 0.0)
+    return np.maximum(-(first + second), 0.0)
 
 
 def pass_probability(d: np.ndarray | float, *, threshold: float, samples: int, bound: float) -> np.ndarray:
