@@ -181,9 +181,9 @@ class TestBadInput:
             solve_sigma(model.scheme, model.strategy, 1.0, 1e-3)
 
     def test_a_target_that_any_noise_meets_has_no_sigma(self):
-        """An example of this Poisson scheme takes part in nothing with probability 0.35, so δ_remove and δ_add never reach 0.9."""
-        with pytest.raises(CalibrationError, match="delta=0.9"):
-            solve("poisson", 1, epsilon=0.5, delta=0.9, participations=1)
+        """An example of this Poisson scheme takes part in nothing with probability 0.75¹² = 0.03, so δ_remove and δ_add never reach 0.98."""
+        with pytest.raises(CalibrationError, match="delta=0.98"):
+            solve("poisson", 1, epsilon=0.5, delta=0.98)
 
 
 class TestAnchor:
