@@ -9,12 +9,14 @@ from accountants.gaussian import GaussianAccountant
 from accountants.jensen import JensenAccountant
 from accountants.monte_carlo.accountant import MonteCarloAccountant
 from accountants.pld import PldAccountant
+from accountants.renyi import RenyiAccountant
 from search_spaces import checks
 from search_spaces.errors import InputError, NumericalError, UnresolvedError, UnsupportedError
 from search_spaces.mechanism import Mechanism
 
 ACCOUNTANTS: dict[str, Accountant] = {
-    accountant.name: accountant for accountant in (GaussianAccountant(), JensenAccountant(), PldAccountant(), MonteCarloAccountant())
+    accountant.name: accountant
+    for accountant in (GaussianAccountant(), JensenAccountant(), PldAccountant(), RenyiAccountant(), MonteCarloAccountant())
 }
 """Every accountant, by name; a new one joins here and is thereby used, offered and tested (tests/contracts/accountant_contract.py)."""
 

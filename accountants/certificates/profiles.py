@@ -23,7 +23,7 @@ _BOUND_FRACTION = 0.5
 """A deterministic add bound below this share of δ settles the direction without samples."""
 
 _TILTS = (2, 3)
-_PRODUCTS_PER_SECOND = 2.5e7
+_PRODUCTS_PER_SECOND = 6e7
 _TABLES = 3
 """Tables that are built: one to plan, and about one for each of two workers."""
 
@@ -106,7 +106,9 @@ def profile(
             return Profile(
                 mechanism=mechanism, epsilon=epsilon, shape=bound, delta=bound.threshold, slope=_slope(pilot, direction),
             )
-        return measure("shifted" if tilt and mechanism.scheme.fixed_participations else "plain")
+        samplers = ("shifted", "plain") if tilt and mechanism.scheme.fixed_participations else ("plain",)
+        bounds = {one: _shape(mechanism, direction, one, 1, epsilon=epsilon, delta=delta).bound for one in samplers}
+        return measure(min(samplers, key=bounds.get))
     best = None
     for alpha in _TILTS if tilt else ():
         if tilted_unsupported(mechanism, alpha=alpha) is not None:

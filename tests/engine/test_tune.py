@@ -28,7 +28,7 @@ def finished(tmp_path_factory, ray_session):
 
 def test_the_folder_holds_strategy_trials_study_and_log(finished):
     result, _ = finished
-    names = {path.name for path in result.folder.iterdir() if not path.name.startswith((".", "study.db-"))}
+    names = {path.name for path in result.folder.iterdir() if not path.name.startswith(".")}
     assert names == {"strategy.json", "trials.csv", "study.db", "log.txt"}
     with open(result.folder / "trials.csv") as file:
         assert len(list(csv.DictReader(file))) >= 6
