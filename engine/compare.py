@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
+from accountants.fixed_size import tightest
 from engine.configuration import FIRST_TAIL, NORM_ONLY, best_r
 from engine.objective import evaluate
 from engine.outcome import Outcome
 from search_spaces import checks
-from search_spaces.errors import CalibrationError
-from search_spaces.problem import Problem
+from search_spaces.errors import CalibrationError, InputError
+from search_spaces.problem import FIXED_SIZE, FixedSizeProblem, Problem
 from search_spaces.space import SchemeSpace, SearchSpace, position_from_r, r_from_position
 from search_spaces.strategies import harmonic
 
@@ -54,6 +55,7 @@ class ComparisonRow:
 
     Attributes:
       scheme: name of the scheme.
+      adjacency: `add_remove` or `replace`; rows of different adjacency cannot be compared.
       bandwidth, r: the configuration.
       sigma: its noise multiplier.
       rmse: its RMSE.
@@ -61,7 +63,7 @@ class ComparisonRow:
       kind: `bound` or `estimate` (see `accountants.evidence.KINDS`).
       accountant: which accountant gave σ.
       ratio_to_cyclic_poisson: rmse over that of cyclic Poisson, None where that is not compared.
-      multiple_of_limit: rmse over the smallest RMSE a scheme with fixed participations can have.
+      multiple_of_limit: rmse over the smallest RMSE a scheme with fixed participations can have; None where the adjacency is `replace`.
       samples: samples of its estimate, 0 for a bound.
       configurations: how many were solved.
       seconds: wall time for this scheme.
@@ -69,6 +71,7 @@ class ComparisonRow:
     """
 
     scheme: str
+    adjacency: str = "add_remove"
     bandwidth: int | None = None
     r: float | None = None
     sigma: float | None = None
@@ -86,9 +89,9 @@ class ComparisonRow:
 
 def compare(
     problem: Problem, *, schemes: Iterable[str] | None = None, bandwidths: Iterable[int] | None = None, samples: int | None = None,
-    seed: int = 0, workers: int | None = None, progress: Progress | None = None,
+    seed: int = 0, workers: int | None = None, batch_size: int | None = None, progress: Progress | None = None,
 ) -> list[ComparisonRow]:
-    """One row per scheme, in the order of `SCHEMES`.
+    """One row per scheme, in the order of `SCHEMES`; with a batch size, a last one for fixed-size batches.
 
     Args:
       problem: T, K and the target.
@@ -97,13 +100,22 @@ def compare(
       samples: samples per estimate, more where too few are effective; None means `SAMPLES`.
       seed: of the samples.
       workers: schemes optimised at once, on Ray where more than one; None means one per CPU core. The rows do not depend on it.
+      batch_size: of the fixed-size batches; the problem then has a dataset size.
       progress: told whenever a scheme is done.
 
     Raises:
       InputError: a value out of range, or nothing to compare.
       NumericalError: a value that cannot be trusted.
     """
+    fixed_size = _fixed_size_problem(problem, batch_size)
+    if isinstance(schemes, Iterable) and not isinstance(schemes, str) and FIXED_SIZE in (schemes := tuple(schemes)):
+        if fixed_size is None:
+            raise InputError(f"Expected dataset_size and batch_size to be given with schemes={','.join(schemes)!r}.")
+        schemes = tuple(name for name in schemes if name != FIXED_SIZE)
+    if schemes == () and fixed_size is not None:
+        return [_fixed_size_row(fixed_size, progress, 1)]
     space = SearchSpace.for_problem(problem, schemes=schemes, bandwidths=bandwidths)
+    total = len(space.schemes) + (fixed_size is not None)
     samples = SAMPLES if samples is None else checks.integer(samples=samples)
     seed = checks.integer(at_least=0, seed=seed)
     workers = (os.cpu_count() or 1) if workers is None else checks.integer(workers=workers)
@@ -111,8 +123,9 @@ def compare(
     for row in _rows(space, samples=samples, seed=seed, workers=min(workers, len(space.schemes))):
         found[row.scheme] = row
         if progress is not None:
-            progress(_summary(row), len(found), len(space.schemes))
-    return _with_ratios([found[name] for name in space.names])
+            progress(_summary(row), len(found), total)
+    rows = _with_ratios([found[name] for name in space.names])
+    return rows if fixed_size is None else [*rows, _fixed_size_row(fixed_size, progress, total)]
 
 
 def best_of_scheme(problem: Problem, part: SchemeSpace, *, samples: int, seed: int) -> ComparisonRow:
@@ -130,6 +143,43 @@ def best_of_scheme(problem: Problem, part: SchemeSpace, *, samples: int, seed: i
         row, bandwidth=bandwidth, r=r, sigma=best.sigma, rmse=best.rmse, rmse_standard_error=best.rmse_standard_error, kind=best.kind,
         accountant=best.accountant, multiple_of_limit=best.multiple_of_limit, samples=best.samples,
     )
+
+
+def _fixed_size_problem(problem: Problem, batch_size: int | None) -> FixedSizeProblem | None:
+    """The same training with batches of a fixed size; None without a batch size."""
+    if batch_size is None:
+        return None
+    if problem.dataset_size is None:
+        raise InputError(f"Expected dataset_size to be given with batch_size={batch_size!r}.")
+    batch_size = checks.integer(at_most=problem.dataset_size, batch_size=batch_size)
+    low, rest = divmod(problem.participations * problem.dataset_size, problem.iterations)
+    fitting = sorted({max(low, 1), low + (rest > 0)})
+    if batch_size not in fitting:
+        raise InputError(
+            f"Expected batch_size={batch_size} to be {' or '.join(map(str, fitting))}, which is "
+            "participations * dataset_size / iterations, so that all rows are about one training."
+        )
+    target = {name: getattr(problem, name) for name in ("dataset_size", "iterations", "epsilon", "delta")}
+    return FixedSizeProblem(**target, batch_size=batch_size)
+
+
+def _fixed_size_row(problem: FixedSizeProblem, progress: Progress | None, total: int) -> ComparisonRow:
+    """The row of fixed-size batches, which is the last of `total`: the identity strategy at the smallest σ that a bound allows."""
+    started = time.perf_counter()
+    row = ComparisonRow(scheme=FIXED_SIZE, adjacency=problem.adjacency, configurations=1)
+    try:
+        mechanism, evidence = tightest(problem)
+    except CalibrationError as error:
+        row = dataclasses.replace(row, note=str(error))
+    else:
+        row = dataclasses.replace(
+            row, bandwidth=1, r=0.0, sigma=mechanism.sigma, rmse=mechanism.rmse, kind=evidence.kind, accountant=evidence.accountant,
+            samples=0,
+        )
+    row = dataclasses.replace(row, seconds=time.perf_counter() - started)
+    if progress is not None:
+        progress(_summary(row), total, total)
+    return row
 
 
 class _SchemeSearch:

@@ -4,19 +4,24 @@ A document is plain JSON values: `format`, `version`, `problem` (fields of `Prob
 `coefficients`, `sigma`, `rmse`, `evidence` (list of `Evidence.to_dict()`), `certificate` (an object, or null), `seeds`, `versions`,
 and in the file `sha256` of all the rest (`engine.files.sha256_of`). The hash finds accidents and edits, not a forger: that is what
 `bandsmith verify` is for.
+
+Where `scheme` is `fixed_size`, `problem` holds the fields of `FixedSizeProblem` and `adjacency` "replace", the strategy is the identity,
+all evidence is about replacing an example, and there is no certificate: the bounds can be computed again from the rest.
 """
 
+import dataclasses
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from accountants.evidence import Evidence
+from accountants.evidence import REPLACE, Evidence
+from accountants.fixed_size.mechanism import FixedSizeMechanism
 from engine.files import read_json, readable_json, sha256_of, write_atomically
 from engine.study import versions
 from search_spaces import checks
-from search_spaces.errors import InputError, NumericalError
+from search_spaces.errors import InputError, NumericalError, UnsupportedError
 from search_spaces.mechanism import Mechanism
-from search_spaces.problem import Problem
+from search_spaces.problem import FIXED_SIZE, FixedSizeProblem, Problem
 from search_spaces.schemes import make_scheme
 from search_spaces.strategies import ToeplitzStrategy, harmonic
 
@@ -26,6 +31,9 @@ FIELDS = (
     "format", "version", "problem", "scheme", "bandwidth", "r", "coefficients", "sigma", "rmse", "evidence", "certificate", "seeds", "versions",
 )
 SEAL = "sha256"
+
+_IDENTITY: Mapping[str, object] = {"bandwidth": 1, "r": None, "coefficients": [1.0], "certificate": None}
+"""What is the same in every document of fixed-size batches."""
 
 AGREEMENT = 1e-9
 """Largest relative difference between a stated RMSE or coefficient and the recomputed one: far above rounding, far below any meaning."""
@@ -47,6 +55,21 @@ def strategy_document(
         "coefficients": list(mechanism.strategy.coefficients), "sigma": mechanism.sigma, "rmse": mechanism.rmse,
         "evidence": [statement.to_dict() for statement in evidence],
         "certificate": None if certificate is None else dict(certificate), "seeds": dict(seeds), "versions": versions(),
+    }
+    check_document(document)
+    return document
+
+
+def fixed_size_document(*, mechanism: FixedSizeMechanism, problem: FixedSizeProblem, evidence: Iterable[Evidence]) -> dict[str, object]:
+    """The document of a mechanism with fixed-size batches and what is known of its privacy.
+
+    Raises:
+      InputError: the parts do not fit each other.
+    """
+    document = {
+        "format": FORMAT, "version": VERSION, "problem": dataclasses.asdict(problem) | {"adjacency": problem.adjacency},
+        "scheme": FIXED_SIZE, **_IDENTITY, "sigma": mechanism.sigma, "rmse": mechanism.rmse,
+        "evidence": [statement.to_dict() for statement in evidence], "seeds": {}, "versions": versions(),
     }
     check_document(document)
     return document
@@ -93,12 +116,14 @@ def check_document(document: Mapping[str, object]) -> None:
     _check_version(document)
     if difference := set(document) ^ set(FIELDS):
         raise InputError(f"Expected the fields {', '.join(FIELDS)}, which differ in {', '.join(sorted(difference))}.")
-    mechanism = mechanism_of(document)
+    fixed_size = document["scheme"] == FIXED_SIZE
+    mechanism = fixed_size_mechanism_of(document) if fixed_size else mechanism_of(document)
     rmse = checks.positive(rmse=document["rmse"])
     if not math.isclose(rmse, mechanism.rmse, rel_tol=AGREEMENT):
         raise InputError(f"Expected rmse={rmse!r} to be that of the coefficients and sigma, {mechanism.rmse!r}.")
     for statement in _typed(document, "evidence", list):
-        _evidence_of(statement)
+        if ((adjacency := _evidence_of(statement).adjacency) == REPLACE) != fixed_size:
+            raise InputError(f"Expected evidence of adjacency={adjacency!r} not to be in a file of scheme={document['scheme']!r}.")
     for name, kinds in (("certificate", (dict, type(None))), ("seeds", dict), ("versions", dict)):
         _typed(document, name, kinds)
 
@@ -108,7 +133,13 @@ def problem_of(document: Mapping[str, object]) -> Problem:
 
     Raises:
       InputError: a field is missing, unknown or out of range.
+      UnsupportedError: the document is about fixed-size batches.
     """
+    if document["scheme"] == FIXED_SIZE:
+        raise UnsupportedError(
+            "Expected a strategy file of an add/remove scheme, not of fixed_size, whose guarantee is about replacing an example; "
+            "`bandsmith verify` checks such a file and `bandsmith account --scheme fixed_size` states its privacy."
+        )
     try:
         return Problem(**_typed(document, "problem", dict))
     except TypeError as error:
@@ -120,6 +151,7 @@ def mechanism_of(document: Mapping[str, object]) -> Mechanism:
 
     Raises:
       InputError: a value is out of range, or r and coefficients disagree.
+      UnsupportedError: the document is about fixed-size batches.
     """
     problem = problem_of(document)
     scheme = make_scheme(
@@ -134,6 +166,35 @@ def mechanism_of(document: Mapping[str, object]) -> Mechanism:
         if not all(math.isclose(a, b, rel_tol=AGREEMENT) for a, b in zip(strategy.coefficients, named, strict=True)):
             raise InputError(f"Expected coefficients to be those of the harmonic family at r={document['r']!r}.")
     return Mechanism(scheme=scheme, strategy=strategy, sigma=document["sigma"])
+
+
+def fixed_size_problem_of(document: Mapping[str, object]) -> FixedSizeProblem:
+    """The problem in a document about fixed-size batches.
+
+    Raises:
+      InputError: a field is missing, unknown or out of range, or the adjacency is another.
+    """
+    fields = dict(_typed(document, "problem", dict))
+    checks.one_of((FixedSizeProblem.adjacency,), adjacency=fields.pop("adjacency", None))
+    try:
+        return FixedSizeProblem(**fields)
+    except TypeError as error:
+        raise InputError(f"Expected problem to have the fields of a problem with fixed-size batches: {error}.") from error
+
+
+def fixed_size_mechanism_of(document: Mapping[str, object]) -> FixedSizeMechanism:
+    """The mechanism in a document about fixed-size batches.
+
+    Raises:
+      InputError: a value is out of range, or a strategy other than the identity, or a certificate.
+    """
+    problem = fixed_size_problem_of(document)
+    for name, value in _IDENTITY.items():
+        if document[name] != value:
+            raise InputError(f"Expected {name}={document[name]!r} to be {value!r}, as it is with fixed-size batches.")
+    return FixedSizeMechanism(
+        dataset_size=problem.dataset_size, batch_size=problem.batch_size, iterations=problem.iterations, sigma=document["sigma"],
+    )
 
 
 def evidence_of(document: Mapping[str, object]) -> tuple[Evidence, ...]:

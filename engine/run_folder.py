@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import datetime
 import fcntl
 import logging
 import shutil
@@ -9,6 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from search_spaces.errors import InputError
+
+RUNS = Path("runs")
+"""Where run folders go that nobody named."""
 
 LOGGED = ("bandsmith", "optuna", "ray")
 """Loggers whose messages go to the run's log."""
@@ -27,13 +31,13 @@ class RunFolder:
     path: Path
 
     @classmethod
-    def create(cls, path: Path) -> "RunFolder":
-        """A new run folder.
+    def create(cls, path: Path | None = None) -> "RunFolder":
+        """A new run folder; None means one in runs/ with a time stamp.
 
         Raises:
           InputError: it exists already, or cannot be made.
         """
-        path = Path(path).absolute()
+        path = Path(RUNS / _time_stamp() if path is None else path).absolute()
         try:
             path.mkdir(parents=True)
         except FileExistsError as error:
@@ -105,6 +109,10 @@ class RunFolder:
                     yield
                 finally:
                     shutil.rmtree(self.temporary, ignore_errors=True)
+
+
+def _time_stamp() -> str:
+    return datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
 
 
 @contextlib.contextmanager

@@ -1,7 +1,6 @@
 """The whole job: search, certify the best few, and write the best certified strategy."""
 
 import dataclasses
-import datetime
 import os
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from search_spaces.errors import CalibrationError, InputError
 from search_spaces.problem import Problem
 from search_spaces.space import SearchSpace
 
-RUNS = Path("runs")
 CERTIFIED_CHOICES = 3
 """How many of the best configurations enter the certificate's list."""
 
@@ -115,7 +113,7 @@ def tune(settings: TuneSettings, *, progress: Progress | None = None) -> TuneRes
     """
     space = settings.space()
     workers = settings.workers or os.cpu_count() or 1
-    folder = RunFolder.existing(settings.resume) if settings.resume else RunFolder.create(settings.out or RUNS / _time_stamp())
+    folder = RunFolder.existing(settings.resume) if settings.resume else RunFolder.create(settings.out)
     with folder.writing(), start_ray(
         workers=workers, address=settings.address, gpus_per_trial=settings.gpus_per_trial, cache_directory=folder.compiled,
     ):
@@ -150,7 +148,3 @@ def _search(
         ),
         on_progress=None if progress is None else tell,
     )
-
-
-def _time_stamp() -> str:
-    return datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")

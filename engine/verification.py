@@ -10,10 +10,12 @@ from accountants.certificates.recheck import failures
 from accountants.certificates.records import Certificate, Plan, certificate_from_dict, committed
 from accountants.certificates.sampling import outcome
 from accountants.evidence import DIRECTIONS
+from engine import fixed_size
 from engine.certification import DrawTest, Progress, certified_evidence, draw_test
 from engine.results import evidence_of, mechanism_of, problem_of, read_strategy
 from search_spaces import checks
 from search_spaces.errors import BandsmithError
+from search_spaces.problem import FIXED_SIZE
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -45,7 +47,8 @@ def verify(path: Path, *, seed: int | None = None, draw: DrawTest = draw_test, p
     """Check a strategy file from scratch.
 
     The file's own statements are compared with each other; every bound, moment, bias and guarantee of the certificate is computed
-    again; and the selected candidate is tested again, alone, with as many new samples and the same thresholds.
+    again; and the selected candidate is tested again, alone, with as many new samples and the same thresholds. A file about fixed-size
+    batches rests on no samples; its bounds are computed again.
 
     Args:
       path: a strategy file.
@@ -59,12 +62,15 @@ def verify(path: Path, *, seed: int | None = None, draw: DrawTest = draw_test, p
     started = time.perf_counter()
     seed = secrets.randbits(64) if seed is None else checks.integer(at_least=0, seed=seed)
     document = read_strategy(path)
-    certificate = certificate_from_dict(document["certificate"])
-    found = [*_disagreements(document, certificate), *failures(certificate)]
     means: dict[str, float] = {}
     thresholds: dict[str, float] = {}
-    if not found:
-        found += _test_again(certificate, seed, draw, progress, means, thresholds)
+    if document["scheme"] == FIXED_SIZE:
+        found = fixed_size.failures(document)
+    else:
+        certificate = certificate_from_dict(document["certificate"])
+        found = [*_disagreements(document, certificate), *failures(certificate)]
+        if not found:
+            found += _test_again(certificate, seed, draw, progress, means, thresholds)
     return Verification(
         holds=not found, failures=tuple(found), seed=seed, means=means, thresholds=thresholds, seconds=time.perf_counter() - started,
     )

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from search_spaces.problem import FIXED_SIZE
 from search_spaces.schemes import SCHEMES
 
 
@@ -42,6 +43,11 @@ Epsilon = Annotated[float, number_option("Target ε > 0.")]
 Delta = Annotated[float, number_option("Target δ in (0, 1).")]
 
 Scheme = Annotated[str, typer.Option(metavar="NAME", help=f"Batch selection scheme: {_SCHEME_NAMES}.")]
+AnyScheme = Annotated[
+    str, typer.Option(metavar="NAME", help=f"Batch selection scheme: {_SCHEME_NAMES}, or {FIXED_SIZE} (replace adjacency).")
+]
+DatasetSize = Annotated[int | None, integer_option(f"n, examples in the dataset, which {FIXED_SIZE} needs.")]
+BatchSize = Annotated[int | None, integer_option(f"Examples in every batch, which {FIXED_SIZE} needs.")]
 Bandwidth = Annotated[
     int | None, integer_option("b, the bandwidth of the strategy.", show_default="number of coefficients, else 1")
 ]
@@ -52,7 +58,11 @@ Coefficients = Annotated[
 Sigma = Annotated[float, number_option("Noise multiplier σ > 0 (clip norm 1).")]
 
 Schemes = Annotated[
-    list[str] | None, typer.Option(metavar="NAMES", help=f"Schemes to consider, comma-separated: {_SCHEME_NAMES}.", show_default="all")
+    list[str] | None,
+    typer.Option(
+        metavar="NAMES", help=f"Schemes to consider, comma-separated: {_SCHEME_NAMES}; {FIXED_SIZE} has replace adjacency.",
+        show_default="all add/remove schemes",
+    )
 ]
 Bandwidths = Annotated[
     list[str] | None,

@@ -9,10 +9,14 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from launch.fixed_size import NOT_COMPARABLE
+
 if TYPE_CHECKING:
     from accountants.evidence import Evidence
+    from accountants.fixed_size import FixedSizeMechanism
     from engine.certification import CertifiedStrategy
     from engine.compare import ComparisonRow
+    from engine.fixed_size import FixedSizeStrategy
     from engine.verification import Verification
 
 PLAIN_WIDTH = 160
@@ -52,7 +56,7 @@ def print_evidence(evidence: Sequence[Evidence]) -> None:
         ("accountant", "direction", "kind", "epsilon", "delta", "seconds"),
         [
             (
-                e.accountant, e.direction, e.kind + (" (no guarantee)" if e.kind == "estimate" else ""),
+                _accountant(e), e.direction, e.kind + (" (no guarantee)" if e.kind == "estimate" else ""),
                 _number_with_error(e, "epsilon"), _number_with_error(e, "delta"), f"{e.seconds:.2f}",
             )
             for e in evidence
@@ -63,15 +67,25 @@ def print_evidence(evidence: Sequence[Evidence]) -> None:
             print(f"{e.accountant}, {e.direction}: epsilon is infinite because {e.details['reason']}")
 
 
+def print_statements(evidence: Sequence[Evidence], *, as_json: bool) -> None:
+    """The statements as the table of `print_evidence`, or as one JSON document."""
+    if as_json:
+        print_json({"evidence": [e.to_dict() for e in evidence]})
+    else:
+        print_evidence(evidence)
+
+
 def print_comparison(rows: Sequence[ComparisonRow]) -> None:
     """The comparison as a table; an RMSE at an estimated σ carries its standard error."""
     print_table(
-        ("scheme", "bandwidth", "r", "sigma", "RMSE", "kind", "to cyclic Poisson", "to lower limit", "seconds"),
+        ("scheme", "adjacency", "bandwidth", "r", "sigma", "RMSE", "kind", "to cyclic Poisson", "to lower limit", "seconds"),
         [_comparison_cells(row) for row in rows],
     )
     for row in rows:
         if row.note:
             print(f"{row.scheme}: {row.note}")
+    if len({row.adjacency for row in rows}) > 1:
+        print(NOT_COMPARABLE)
 
 
 def print_certified(certified: CertifiedStrategy) -> None:
@@ -82,6 +96,28 @@ def print_certified(certified: CertifiedStrategy) -> None:
     print(f"RMSE {mechanism.rmse:.6g}, {certified.multiple_of_limit:.3f} times the lower limit of schemes with fixed participations")
     print(f"({problem.epsilon:g}, {problem.delta:g})-DP in both directions of add/remove; the certificate took {certified.seconds:.1f} s")
     print_evidence(certified.evidence)
+
+
+def print_calibrated_fixed_size(mechanism: FixedSizeMechanism, evidence: Sequence[Evidence], *, as_json: bool) -> None:
+    """σ and T of a calibrated mechanism with fixed-size batches, and the evidence."""
+    if as_json:
+        print_json({
+            "sigma": mechanism.sigma, "iterations": mechanism.iterations, "rmse": mechanism.rmse,
+            "evidence": [e.to_dict() for e in evidence],
+        })
+        return
+    kind = "estimate, no guarantee" if all(e.kind == "estimate" for e in evidence) else "bound"
+    print(f"sigma {mechanism.sigma:.6g}, iterations {mechanism.iterations} ({kind}), RMSE {mechanism.rmse:.6g}")
+    print_evidence(evidence)
+
+
+def print_fixed_size(strategy: FixedSizeStrategy) -> None:
+    """The mechanism with fixed-size batches that meets a target, and every statement about it."""
+    mechanism, problem = strategy.mechanism, strategy.problem
+    print(f"{mechanism.scheme}, {mechanism.batch_size} of {mechanism.dataset_size} examples in each of {mechanism.iterations} steps")
+    print(f"sigma {mechanism.sigma:.6g}, RMSE {mechanism.rmse:.6g}")
+    print(f"({problem.epsilon:g}, {problem.delta:g})-DP under replace adjacency, not comparable with add/remove")
+    print_evidence(strategy.evidence)
 
 
 def print_verification(verification: Verification) -> None:
@@ -95,13 +131,18 @@ def print_verification(verification: Verification) -> None:
 
 def _comparison_cells(row: ComparisonRow) -> tuple[str, ...]:
     if row.rmse is None:
-        return (row.scheme, "", "", "", "none", "", "", "", f"{row.seconds:.1f}")
+        return (row.scheme, row.adjacency, "", "", "", "", "none", "", "", f"{row.seconds:.1f}")
     ratio = "" if row.ratio_to_cyclic_poisson is None else f"{row.ratio_to_cyclic_poisson:.3f}"
     error = "" if row.rmse_standard_error is None else f" ± {row.rmse_standard_error:.1g}"
     return (
-        row.scheme, str(row.bandwidth), f"{row.r:.4f}", f"{row.sigma:.4f}", f"{row.rmse:.4f}{error}", row.kind, ratio,
-        f"{row.multiple_of_limit:.3f}", f"{row.seconds:.1f}",
+        row.scheme, row.adjacency, str(row.bandwidth), f"{row.r:.4f}", f"{row.sigma:.4f}", f"{row.rmse:.4f}{error}", row.kind, ratio,
+        "" if row.multiple_of_limit is None else f"{row.multiple_of_limit:.3f}", f"{row.seconds:.1f}",
     )
+
+
+def _accountant(evidence: Evidence) -> str:
+    geometry = evidence.details.get("geometry")
+    return evidence.accountant if geometry is None else f"{evidence.accountant} ({geometry})"
 
 
 def _number_with_error(evidence: Evidence, quantity: str) -> str:

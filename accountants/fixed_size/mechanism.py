@@ -2,10 +2,12 @@
 
 import dataclasses
 import fractions
+import math
 from typing import ClassVar
 
 from search_spaces import checks
 from search_spaces.errors import InputError
+from search_spaces.problem import FIXED_SIZE
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -24,7 +26,7 @@ class FixedSizeMechanism:
       InputError: a value outside its range.
     """
 
-    scheme: ClassVar[str] = "fixed_size"
+    scheme: ClassVar[str] = FIXED_SIZE
     adjacency: ClassVar[str] = "replace"
 
     dataset_size: int
@@ -48,6 +50,16 @@ class FixedSizeMechanism:
     def rate(self) -> fractions.Fraction:
         """p = batch_size / dataset_size in (0, 1], exact."""
         return fractions.Fraction(self.batch_size, self.dataset_size)
+
+    @property
+    def participations(self) -> fractions.Fraction:
+        """K = T·p, exact: how often one example takes part on average; no integer in general."""
+        return self.iterations * self.rate
+
+    @property
+    def rmse(self) -> float:
+        """RMSE of the prefix sums of the noise, (1/K) √(TSE/T) as of the other schemes; C is the identity, so this is σ√((T+1)/2)/K."""
+        return self.sigma * math.sqrt((self.iterations + 1) / 2) / float(self.participations)
 
     @property
     def squared_shift(self) -> fractions.Fraction:

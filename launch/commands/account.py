@@ -11,7 +11,7 @@ from launch import options
 
 def account(
     *,
-    scheme: Annotated[str | None, *options.Scheme.__metadata__] = None,
+    scheme: Annotated[str | None, *options.AnyScheme.__metadata__] = None,
     iterations: Annotated[int | None, *options.Iterations.__metadata__] = None,
     participations: Annotated[int | None, *options.Participations.__metadata__] = None,
     sigma: Annotated[float | None, *options.Sigma.__metadata__] = None,
@@ -22,6 +22,8 @@ def account(
             "an exported config.json or a strategy file.",
         ),
     ] = None,
+    dataset_size: options.DatasetSize = None,
+    batch_size: options.BatchSize = None,
     bandwidth: options.Bandwidth = None,
     r: options.R = None,
     coefficients: options.Coefficients = None,
@@ -37,13 +39,22 @@ def account(
 ) -> None:
     """State ε(δ) or δ(ε) of a scheme, strategy and noise multiplier, by every accountant that applies, in both directions."""
     from accountants import registry
-    from launch import inputs, output
+    from launch import fixed_size, inputs, output
+    from search_spaces.problem import FIXED_SIZE
 
-    given = {
-        "scheme": scheme, "iterations": iterations, "participations": participations, "sigma": sigma, "bandwidth": bandwidth, "r": r,
-        "coefficients": coefficients,
-    }
-    run = None if from_ is None else inputs.read_run(from_, given)
+    of_scheme = {"participations": participations, "bandwidth": bandwidth, "r": r, "coefficients": coefficients}
+    if scheme == FIXED_SIZE and from_ is None:
+        fixed_size.refuse(scheme, of_scheme | {"samples": samples})
+        output.print_statements(fixed_size.statements(
+            dataset_size=dataset_size, batch_size=batch_size, iterations=iterations, sigma=sigma, epsilon=epsilon, delta=delta,
+            accountants=accountant,
+        ), as_json=json)
+        return
+    given = {"scheme": scheme, "iterations": iterations, "sigma": sigma} | of_scheme
+    sizes = {"dataset-size": dataset_size, "batch-size": batch_size}
+    if from_ is None and scheme is not None:
+        fixed_size.refuse(scheme, sizes)
+    run = None if from_ is None else inputs.read_run(from_, given | sizes)
     mechanism = inputs.make_mechanism(**given) if run is None else run.mechanism
     names = accountant or registry.supporting(mechanism)
     accountants = [inputs.make_accountant(name, samples=samples, seed=seed) for name in names]
@@ -53,7 +64,4 @@ def account(
         evidence = run.account(epsilon=epsilon, delta=delta, accountants=accountants)
         for note in run.notes:
             print(note, file=sys.stderr)
-    if json:
-        output.print_json({"evidence": [e.to_dict() for e in evidence]})
-    else:
-        output.print_evidence(evidence)
+    output.print_statements(evidence, as_json=json)

@@ -9,11 +9,16 @@ from launch import options
 
 def calibrate(
     *,
-    scheme: options.Scheme,
-    iterations: options.Iterations,
-    participations: options.Participations,
+    scheme: options.AnyScheme,
     epsilon: options.Epsilon,
     delta: options.Delta,
+    iterations: Annotated[int | None, *options.Iterations.__metadata__] = None,
+    participations: Annotated[int | None, *options.Participations.__metadata__] = None,
+    dataset_size: options.DatasetSize = None,
+    batch_size: options.BatchSize = None,
+    sigma: Annotated[
+        float | None, options.number_option("With fixed_size, in place of --iterations: find the largest T at this σ instead.")
+    ] = None,
     bandwidth: options.Bandwidth = None,
     r: options.R = None,
     coefficients: options.Coefficients = None,
@@ -28,8 +33,21 @@ def calibrate(
     """Find the smallest σ with which a scheme and strategy meet (ε, δ) in both directions."""
     from accountants.calibration import calibrate as calibrate_with
     from accountants.tightest import tightest_bound
-    from launch import inputs, output
+    from launch import fixed_size, inputs, output
+    from search_spaces.problem import FIXED_SIZE
 
+    if scheme == FIXED_SIZE:
+        fixed_size.refuse(scheme, {
+            "participations": participations, "bandwidth": bandwidth, "r": r, "coefficients": coefficients, "samples": samples,
+        })
+        mechanism, evidence = fixed_size.calibrated(
+            dataset_size=dataset_size, batch_size=batch_size, iterations=iterations, sigma=sigma, epsilon=epsilon, delta=delta,
+            accountant=accountant,
+        )
+        output.print_calibrated_fixed_size(mechanism, evidence, as_json=json)
+        return
+    fixed_size.refuse(scheme, {"dataset-size": dataset_size, "batch-size": batch_size, "sigma": sigma})
+    fixed_size.expect_given(scheme, {"iterations": iterations, "participations": participations})
     strategy = inputs.make_strategy(iterations=iterations, bandwidth=bandwidth, r=r, coefficients=coefficients)
     batch_scheme = inputs.make_scheme(strategy, name=scheme, participations=participations)
     if accountant is None:

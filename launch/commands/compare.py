@@ -9,6 +9,8 @@ def compare(
     participations: options.Participations,
     epsilon: options.Epsilon,
     delta: options.Delta,
+    dataset_size: options.DatasetSize = None,
+    batch_size: options.BatchSize = None,
     schemes: options.Schemes = None,
     bandwidths: options.Bandwidths = None,
     samples: options.Samples = None,
@@ -16,18 +18,26 @@ def compare(
     workers: options.Workers = None,
     json: options.AsJson = False,
 ) -> None:
-    """Compare the schemes at one problem: for each, the bandwidth and r with the smallest RMSE, and the σ they need."""
+    """Compare the schemes at one problem: for each, the bandwidth and r with the smallest RMSE, and the σ they need.
+
+    With --dataset-size and --batch-size a row for fixed-size batches follows, whose adjacency is another.
+    """
     import dataclasses
 
     from engine.compare import compare as compare_schemes
     from launch import inputs, output
+    from search_spaces.errors import InputError
     from search_spaces.problem import Problem
 
-    problem = Problem(iterations=iterations, participations=participations, epsilon=epsilon, delta=delta)
+    problem = Problem(
+        iterations=iterations, participations=participations, epsilon=epsilon, delta=delta, dataset_size=dataset_size,
+    )
+    if dataset_size is not None and batch_size is None:
+        raise InputError(f"Expected --batch-size to be given with --dataset-size {dataset_size}.")
     with output.progress() as progress:
         rows = compare_schemes(
             problem, schemes=inputs.names(schemes), bandwidths=inputs.integers(bandwidths, name="bandwidths"),
-            samples=samples, seed=seed, workers=workers, progress=progress,
+            samples=samples, seed=seed, workers=workers, batch_size=batch_size, progress=progress,
         )
     if json:
         output.print_json({"rows": [dataclasses.asdict(row) for row in rows]})

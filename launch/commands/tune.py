@@ -42,9 +42,25 @@ def tune(
     json: options.AsJson = False,
 ) -> None:
     """Search all schemes, bandwidths and r jointly, certify the best in both directions, and write strategy.json."""
+    from launch import fixed_size, inputs, output
+
+    named = inputs.names(schemes)
+    if fixed_size.is_chosen(named):
+        fixed_size.refuse(named[0], {
+            "participations": participations, "bandwidths": bandwidths, "max-samples": max_samples, "resume": resume, "storage": storage,
+            "address": address,
+        })
+        strategy = fixed_size.tuned(
+            dataset_size=dataset_size, batch_size=batch_size, iterations=iterations, epochs=epochs, epsilon=epsilon, delta=delta, out=out,
+        )
+        if json:
+            output.print_json(strategy.to_dict())
+        else:
+            output.print_fixed_size(strategy)
+            print(f"Written to {strategy.folder}: strategy.json, log.txt")
+        return
     from engine.tune import TuneSettings
     from engine.tune import tune as run
-    from launch import inputs, output
 
     target = {
         "iterations": iterations, "participations": participations, "dataset_size": dataset_size, "batch_size": batch_size,
@@ -52,7 +68,7 @@ def tune(
     }
     known = resume is not None and not any(value is not None for value in target.values())
     settings = TuneSettings(
-        problem=None if known else inputs.make_problem(**target), schemes=inputs.names(schemes),
+        problem=None if known else inputs.make_problem(**target), schemes=named,
         bandwidths=inputs.integers(bandwidths, name="bandwidths"), trials=trials, certificate=certificate, max_samples=max_samples,
         seed=seed, workers=workers, gpus_per_trial=gpus_per_trial, out=out, resume=resume, storage=storage, address=address,
     )
