@@ -6,7 +6,7 @@ Four kinds of object are read: a description in the fields below, a JAX-Privacy 
 * `scheme`: a name of `search_spaces.schemes.SCHEMES`; `iterations`: T; `coefficients`: first column of C, [1] where absent; `bandwidth`.
 * the noise: `sigma`, or `noise_stddev` (of z, on the sum of clipped gradients) and `clip_norm`.
 * the rate: `participations` K, or `sampling_probability` of a free step (Poisson schemes), or `batch_size` with `dataset_size`; of these
-  `batch_size` is one process's and one micro-batch's, and `world_size` and `accumulation_steps` multiply it. What is given twice must agree.
+  `batch_size` is one process's and one micro-batch's; `world_size` and `accumulation_steps` multiply it. What is given twice must agree.
 * the trainer: `shuffle`, `poisson_sampling`, `drop_last`, `truncated_batch_size`, `partition_type`, `warm_start`, `column_normalize`,
   `normalize_by`; a value that makes the run another mechanism is refused with the reason.
 * `adjacency`: `add_remove` (default) or `zero_out`; `comment`.
@@ -36,12 +36,12 @@ from search_spaces.strategies import ToeplitzStrategy
 
 FIELDS = (
     "scheme", "iterations", "participations", "sampling_probability", "bandwidth", "coefficients", "sigma", "noise_stddev", "clip_norm",
-    "normalize_by", "adjacency", "dataset_size", "batch_size", "world_size", "accumulation_steps", "shuffle", "poisson_sampling", "drop_last",
-    "truncated_batch_size", "partition_type", "warm_start", "column_normalize", "comment",
+    "normalize_by", "adjacency", "dataset_size", "batch_size", "world_size", "accumulation_steps", "shuffle", "poisson_sampling",
+    "drop_last", "truncated_batch_size", "partition_type", "warm_start", "column_normalize", "comment",
 )
 JAX_PRIVACY_FIELDS = (
-    "iterations", "strategy", "epsilon", "delta", "noise_multiplier", "l2_clip_norm", "rescale_to_unit_norm", "normalize_by", "sampling_prob",
-    "truncated_batch_size", "num_examples", "partition_type", "dtype", "column_normalize", "accountant", "noise_seed",
+    "iterations", "strategy", "epsilon", "delta", "noise_multiplier", "l2_clip_norm", "rescale_to_unit_norm", "normalize_by",
+    "sampling_prob", "truncated_batch_size", "num_examples", "partition_type", "dtype", "column_normalize", "accountant", "noise_seed",
 )
 ADJACENCIES = ("add_remove", "zero_out")
 POISSON = ("poisson", "cyclic_poisson", "min_sep_poisson")
@@ -93,7 +93,7 @@ def read_run(path: Path) -> ImportedRun:
 
 
 def from_jax_privacy(values: Mapping[str, object]) -> dict[str, object]:
-    """A JAX-Privacy `BandMFExecutionPlanConfig` as a description: its noise multiplier is relative to ‖c‖, its batches are cyclic Poisson."""
+    """A JAX-Privacy `BandMFExecutionPlanConfig` as a description: its noise multiplier is relative to ‖c‖, its batches cyclic Poisson."""
     _known(values, JAX_PRIVACY_FIELDS)
     if values.get("noise_multiplier") is None:
         raise InputError("Expected noise_multiplier to be given: what a calibration would make of epsilon and delta is not in the file.")
