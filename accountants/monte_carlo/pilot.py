@@ -21,8 +21,8 @@ from search_spaces.strategies import ToeplitzStrategy
 _NARROW = 0.01
 _WIDEST = 256.0
 _SETTLED = 0.01
-"""An add estimate below this fraction of the target does not decide σ and needs not be resolved to rank by σ. A remove estimate is never that
-small and trusted: where its rare large losses are missed it falls short by any factor, so it must be resolved."""
+"""An add estimate below this fraction of the target does not decide σ and need not be resolved to rank by σ. A remove estimate must be:
+where its rare large losses are missed it falls short by any factor."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

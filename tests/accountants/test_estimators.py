@@ -110,7 +110,10 @@ class TestEnvelope:
         assert np.all(np.diff(envelope.values(np.linspace(-30, 30, 5_001))) <= 1e-15)
 
 
-FIXED = [("random_allocation", 12, 1), ("min_sep_ra", 11, 2), ("min_sep_ra", 12, 4), ("nested_ra", 12, 2), ("cyclic_ra", 12, 4), ("balls_in_bins", 12, 3)]
+FIXED = [
+    ("random_allocation", 12, 1), ("min_sep_ra", 11, 2), ("min_sep_ra", 12, 4), ("nested_ra", 12, 2), ("cyclic_ra", 12, 4),
+    ("balls_in_bins", 12, 3),
+]
 
 
 @functools.lru_cache(maxsize=None)
@@ -142,7 +145,8 @@ class TestEnvelopeOfMechanisms:
         means = rows @ shape.matrix.T
         means = means - np.outer(means @ shape.direction, shape.direction)
         envelope = add_envelope(cases.mechanism(*case, sigma=1.3), epsilon=1.0)
-        assert envelope.offset == pytest.approx(-probabilities @ np.sum(means**2, axis=1) / (2 * 1.3**2), abs=1e-12, rel=tolerances.ROUNDED_UP)
+        offset = -probabilities @ np.sum(means**2, axis=1) / (2 * 1.3**2)
+        assert envelope.offset == pytest.approx(offset, abs=1e-12, rel=tolerances.ROUNDED_UP)
         assert envelope.slope == pytest.approx(np.linalg.norm(probabilities @ means) / 1.3, abs=1e-7, rel=tolerances.ROUNDED_UP)
 
     @pytest.mark.parametrize("case", [("poisson", 11, 1), ("cyclic_poisson", 12, 2), ("min_sep_poisson", 11, 2)], ids=lambda case: case[0])
@@ -168,7 +172,8 @@ class TestEnvelopeOfMechanisms:
         schedule = shape.matrix[:, ::4].sum(axis=1)
         assert envelope.slope == pytest.approx(np.linalg.norm(schedule) / 1.3)
         assert envelope.offset == pytest.approx(-np.sum(schedule**2) / (2 * 1.3**2))
-        assert envelope.bias(0.0) == pytest.approx(cases.single_gaussian_delta(1.0, float(np.linalg.norm(schedule)) / 1.3), rel=tolerances.BIAS)
+        delta = cases.single_gaussian_delta(1.0, float(np.linalg.norm(schedule)) / 1.3)
+        assert delta <= envelope.bias(0.0) <= delta * (1 + tolerances.BIAS)
 
     @pytest.mark.parametrize("name", ["min_sep_ra", "nested_ra", "balls_in_bins", "random_allocation", "poisson", "min_sep_poisson"])
     @pytest.mark.parametrize(("sigma", "epsilon"), [(0.6, 0.0), (0.8, 1.5), (1.5, 3.0)])

@@ -26,7 +26,7 @@ from search_spaces.errors import CalibrationError, InputError
 from tests import tolerances
 
 TABLE = [(0.5, 1.07e7, 5.65e5, 1.54e5), (0.8, 8.19e7, 3.80e6, 9.38e5), (0.9, 3.56e8, 1.55e7, 3.72e6), (0.95, 1.504e9, 6.24e7, 1.48e7)]
-"""δ'/δ and the samples needed by the published procedure, a descending list and one candidate, at δ = 1e-5: math/certificates.md, section 1.
+"""δ'/δ and the samples needed by the published procedure, a descending list and one candidate, δ = 1e-5: math/certificates.md, section 1.
 Its last number of the published procedure, 1.53e9, is 1.7 % too large: the best τ is 1.0512 and gives 1e-5 with 1.504e9 samples."""
 
 any_size = hypothesis.given(
@@ -121,7 +121,7 @@ def test_samples_for_a_slack_is_the_smallest_number(base, slack):
 
 @binomial
 def test_lists_with_several_thresholds(samples, fraction):
-    """E[δ_sel] <= base + Σ slack for a list whose thresholds are δ', 0.8 δ' and 0.5 δ', tested in order, all unsafe; exact binomial laws."""
+    """E[δ_sel] <= base + Σ slack for thresholds δ', 0.8 δ' and 0.5 δ' tested in order, all candidates unsafe; exact binomial laws."""
     thresholds = fraction * np.array([1.0, 0.8, 0.5])
     for ratio in (1.05, 1.2, 2.0, 5.0):
         deltas = np.minimum(1.0, ratio * fraction * np.array([1.0, 1.1, 0.9]))
@@ -242,7 +242,8 @@ def test_samples_needed_refuses(changed, named):
     ("changed", "named"),
     [
         ({"threshold": 0.0}, "threshold=0.0"), ({"threshold": 1.0}, "threshold=1.0"), ({"threshold": 0.5, "bound": 0.5}, "threshold=0.5"),
-        ({"samples": 0}, "samples=0"), ({"samples": 10.0}, "samples=10.0"), ({"bound": -1.0}, "bound=-1.0"), ({"candidates": -3}, "candidates=-3"),
+        ({"samples": 0}, "samples=0"), ({"samples": 10.0}, "samples=10.0"), ({"bound": -1.0}, "bound=-1.0"),
+        ({"candidates": -3}, "candidates=-3"),
     ],
 )
 def test_certified_delta_refuses(changed, named):

@@ -1,4 +1,4 @@
-"""Weighted samples: exact weights, unbiased values in both directions, and agreement with quadrature, PLDs and the mathematics' own table."""
+"""Weighted samples: exact weights, unbiased values in both directions, agreement with quadrature, PLDs and the table of the mathematics."""
 
 import math
 
@@ -51,7 +51,9 @@ class TestWeights:
             np.testing.assert_allclose(sample.log_mixture, expected, rtol=0, atol=tolerances.LOG_RATIO)
             assert sample.xi == model.factor(sigma)
 
-    @pytest.mark.parametrize("case", [("min_sep_ra", 12, 2), ("min_sep_poisson", 11, 2), ("balls_in_bins", 12, 3)], ids=lambda case: case[0])
+    @pytest.mark.parametrize(
+        "case", [("min_sep_ra", 12, 2), ("min_sep_poisson", 11, 2), ("balls_in_bins", 12, 3)], ids=lambda case: case[0]
+    )
     def test_laws_that_do_not_overlap_get_a_weight_of_exactly_one_in_total(self, case):
         """At σ = 0.02 no output of one law could be another's, so that the sampled mean of LR/D is its expectation. The mean of 1/D is not:
         with T/K participations on average some examples have none, and P overlaps with Q. The bias of equal weights would be 0.1 %."""
@@ -110,7 +112,9 @@ class TestEstimates:
         nothing = estimates_from_sums(np.zeros((2, 1)), np.zeros((2, 1)), 10)
         assert all(one.delta == one.standard_error == one.effective_samples == 0 for one in nothing.values())
 
-    @pytest.mark.parametrize("name", ["random_allocation", "min_sep_ra", "nested_ra", "balls_in_bins", "poisson", "min_sep_poisson", "cyclic_ra"])
+    @pytest.mark.parametrize(
+        "name", ["random_allocation", "min_sep_ra", "nested_ra", "balls_in_bins", "poisson", "min_sep_poisson", "cyclic_ra"]
+    )
     @pytest.mark.parametrize("epsilon", [0.0, 1.5, 4.0])
     def test_two_iterations_against_quadrature(self, name, epsilon):
         bandwidth = 1 if name in ("poisson", "random_allocation") else 2
@@ -127,7 +131,7 @@ class TestEstimates:
         for direction, delta in zip(DIRECTIONS, exact):
             one = estimates[direction]
             if delta == 0:
-                # An example of a Poisson scheme may take part in nothing, so that LR is bounded from below and δ_add is zero from some ε on.
+                # An example of a Poisson scheme may take part in nothing: LR is bounded from below, and δ_add is zero from some ε on.
                 assert one.delta[0] == one.standard_error[0] == one.effective_samples[0] == 0
                 continue
             assert one.effective_samples[0] >= 50
@@ -148,7 +152,8 @@ class TestEstimates:
         """T/b = K: one schedule, but Cx is not parallel to v, so both directions are sampled."""
         subject = cases.mechanism("cyclic_ra", 12, 4, sigma=1.3)
         estimates = estimate_deltas(
-            subject.scheme, subject.strategy, sigmas=[1.3], epsilon=2.0, samples=8192, stream=STREAM, shift=good_shift(subject, epsilon=2.0),
+            subject.scheme, subject.strategy, sigmas=[1.3], epsilon=2.0, samples=8192, stream=STREAM,
+            shift=good_shift(subject, epsilon=2.0),
         )
         expected = cases.single_gaussian_delta(2.0, subject.sensitivity / 1.3)
         for one in estimates.values():
@@ -164,11 +169,12 @@ class TestEstimates:
 
     @pytest.mark.parametrize("name", ["random_allocation", "cyclic_ra", "poisson", "cyclic_poisson"])
     def test_estimates_agree_with_privacy_loss_distributions(self, name):
-        """The accountant `pld` gives upper bounds: of Poisson schemes tight to a fraction of a percent, of K > 1 allocations up to a quarter."""
+        """The accountant `pld` gives upper bounds: within a fraction of a percent for Poisson schemes, a quarter here for allocations."""
         bandwidth = 1 if name in ("poisson", "random_allocation") else 2
         subject = cases.mechanism(name, 12, bandwidth, sigma=1.3)
         estimates = estimate_deltas(
-            subject.scheme, subject.strategy, sigmas=[1.3], epsilon=1.5, samples=16384, stream=STREAM, shift=good_shift(subject, epsilon=1.5),
+            subject.scheme, subject.strategy, sigmas=[1.3], epsilon=1.5, samples=16384, stream=STREAM,
+            shift=good_shift(subject, epsilon=1.5),
         )
         for bound in PldAccountant().delta(subject, epsilon=1.5):
             one = estimates[bound.direction]
@@ -185,7 +191,7 @@ class TestEstimates:
         assert np.all(np.diff(table, axis=1) < 0) and np.all(np.diff(table, axis=2) < 0)
 
     def test_deltas_are_at_least_the_gaussian_factors(self):
-        """Sample by sample that is false; on average it is Jensen's inequality, so four standard errors below it would be a defect."""
+        """Jensen's inequality: averaging over the residual only adds to δ_G(ε; ξ)."""
         for name, iterations, bandwidth in (("min_sep_ra", 11, 2), ("nested_ra", 12, 2), ("balls_in_bins", 12, 3)):
             subject = cases.mechanism(name, iterations, bandwidth, sigma=1.3)
             estimates = estimate_deltas(subject.scheme, subject.strategy, sigmas=[1.3], epsilon=2.0, samples=8192, stream=STREAM)
@@ -225,7 +231,7 @@ REFERENCE = [
 class TestReferenceTable:
     @pytest.mark.parametrize(("name", "bandwidth", "r", "removes", "add", "relative"), REFERENCE)
     def test_anchor(self, name, bandwidth, r, removes, add, relative):
-        """Within four standard errors, ours and the table's; an error of the product by 1 % in σ would be 30 % here, and 8 % is what we resolve."""
+        """Within four standard errors, ours (8 %) and the table's; 1 % in σ would be 30 % here."""
         scheme = make_scheme(name, iterations=1024, participations=4, bandwidth=bandwidth)
         strategy = harmonic(iterations=1024, bandwidth=bandwidth, r=r)
         sigmas = list(removes)
@@ -241,7 +247,7 @@ class TestReferenceTable:
     @pytest.mark.slow
     @pytest.mark.parametrize(("name", "bandwidth", "r", "removes", "add", "relative"), REFERENCE)
     def test_anchor_with_more_samples(self, name, bandwidth, r, removes, add, relative):
-        """16 384 outputs of another seed. The table's 6.9e-6 for min-sep at b = 32 comes from few effective samples: 9.4e-6 ± 4 % is seen here."""
+        """16 384 outputs of another seed. The 6.9e-6 of min-sep at b = 32 comes from few effective samples: 9.4e-6 ± 4 % is seen here."""
         scheme = make_scheme(name, iterations=1024, participations=4, bandwidth=bandwidth)
         strategy = harmonic(iterations=1024, bandwidth=bandwidth, r=r)
         sigmas = list(removes)

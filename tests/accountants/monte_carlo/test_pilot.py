@@ -84,7 +84,7 @@ class TestKnownSigma:
 
     @pytest.mark.parametrize(("name", "epsilon", "delta"), [("min_sep_ra", 1.0, 1e-3), ("random_allocation", 4.0, 1e-5)])
     def test_standard_errors_are_calibrated(self, name, epsilon, delta):
-        """Over 20 seeds the deviations in standard errors have a root mean square near one; in 10⁻⁴ of all choices of seeds it is outside."""
+        """The root mean square of 20 deviations in standard errors; of normal ones it is outside with probability 10⁻⁵."""
         expected, bandwidth = exact_sigma(name, epsilon, delta), 1 if name == "random_allocation" else 2
         results = [solve(name, bandwidth, epsilon=epsilon, delta=delta, iterations=2, participations=1, seed=seed) for seed in range(20)]
         deviations = np.array([(result.sigma - expected) / result.sigma_standard_error for result in results])
@@ -151,7 +151,9 @@ class TestResolution:
         def estimates(_scheme, _strategy, *, sigmas, **_):
             powers = (np.asarray(sigmas) / 3.5) ** -20.0
             return {
-                direction: DeltaEstimates(delta=1e-3 * level * powers, standard_error=1e-5 * powers, effective_samples=np.full(4, effective))
+                direction: DeltaEstimates(
+                    delta=1e-3 * level * powers, standard_error=1e-5 * powers, effective_samples=np.full(4, effective)
+                )
                 for direction, (level, effective) in zip(DIRECTIONS, (remove, add))
             }
 
@@ -181,7 +183,7 @@ class TestBadInput:
             solve_sigma(model.scheme, model.strategy, 1.0, 1e-3)
 
     def test_a_target_that_any_noise_meets_has_no_sigma(self):
-        """An example of this Poisson scheme takes part in nothing with probability 0.75¹² = 0.03, so δ_remove and δ_add never reach 0.98."""
+        """An example of this Poisson scheme takes part in nothing with probability 0.75¹² = 0.03, so neither δ ever reaches 0.98."""
         with pytest.raises(CalibrationError, match="delta=0.98"):
             solve("poisson", 1, epsilon=0.5, delta=0.98)
 

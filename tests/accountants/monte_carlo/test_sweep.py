@@ -36,7 +36,9 @@ def laws(draw) -> Recurrence:
     """Any law at all, also ones that belong to no scheme."""
     counted = draw(st.booleans())
     rng = np.random.default_rng(draw(st.integers(0, 1 << 30)))
-    fire = rng.choice([0.0, 1.0, 0.5], size=(ROWS if counted else 1, TERMS)) * rng.uniform(0.0, 1.0, size=TERMS) ** draw(st.sampled_from([0, 1]))
+    fire = rng.choice([0.0, 1.0, 0.5], size=(ROWS if counted else 1, TERMS))
+    if draw(st.booleans()):
+        fire = fire * rng.uniform(0.0, 1.0, size=TERMS)
     steps = st.integers(1, WINDOW - 1)
     return Recurrence(
         fire_probability=fire, after_fire=draw(steps), after_skip=draw(steps), starts=draw(st.integers(1, WINDOW)), counted=counted
