@@ -97,7 +97,7 @@ def start_ray(
       InputError: a value out of range, a demand the cluster can never meet (Ray would wait for ever), or no way to log in to it.
     """
     workers = checks.integer(workers=workers)
-    gpus_per_trial = _gpu_demand(gpus_per_trial)
+    gpus_per_trial = gpu_demand(gpus_per_trial)
     if ray.is_initialized():
         _check_resources(gpus_per_trial)
         yield
@@ -111,7 +111,12 @@ def start_ray(
         ray.shutdown()
 
 
-def _gpu_demand(gpus_per_trial: object) -> float:
+def gpu_demand(gpus_per_trial: object) -> float:
+    """GPUs of one trial: a fraction of one, or a whole number of them.
+
+    Raises:
+      InputError: anything else.
+    """
     demand = checks.non_negative(gpus_per_trial=gpus_per_trial)
     if demand > 1 and demand != int(demand):
         raise InputError(f"Expected gpus_per_trial={demand} to be a fraction of one GPU or a whole number of them.")

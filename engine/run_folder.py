@@ -31,20 +31,30 @@ class RunFolder:
     path: Path
 
     @classmethod
+    def planned(cls, path: Path | None = None) -> "RunFolder":
+        """A run folder that does not exist yet; None means one in runs/ with a time stamp.
+
+        Raises:
+          InputError: it exists already.
+        """
+        path = Path(RUNS / _time_stamp() if path is None else path).absolute()
+        if path.exists():
+            raise InputError(f"Expected run folder {str(path)!r} not to exist; resume it or choose another.")
+        return cls(path=path)
+
+    @classmethod
     def create(cls, path: Path | None = None) -> "RunFolder":
-        """A new run folder; None means one in runs/ with a time stamp.
+        """A new run folder; arguments as `planned`.
 
         Raises:
           InputError: it exists already, or cannot be made.
         """
-        path = Path(RUNS / _time_stamp() if path is None else path).absolute()
+        folder = cls.planned(path)
         try:
-            path.mkdir(parents=True)
-        except FileExistsError as error:
-            raise InputError(f"Expected run folder {str(path)!r} not to exist; resume it or choose another.") from error
+            folder.path.mkdir(parents=True)
         except OSError as error:
-            raise InputError(f"Expected run folder {str(path)!r} to be a place we can write: {error.strerror}.") from error
-        return cls(path=path)
+            raise InputError(f"Expected run folder {str(folder.path)!r} to be a place we can write: {error.strerror}.") from error
+        return folder
 
     @classmethod
     def existing(cls, path: Path) -> "RunFolder":

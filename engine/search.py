@@ -25,6 +25,12 @@ from search_spaces import checks
 from search_spaces.errors import InputError
 from search_spaces.space import SearchSpace
 
+TRIALS = 60
+"""Trials of a search that nobody gave a number."""
+
+WANTED = "trials"
+"""User attribute of the study: how many trials it was last asked to end with."""
+
 logger = logging.getLogger("bandsmith")
 
 
@@ -35,7 +41,8 @@ class SearchSettings:
     Attributes:
       folder: where the run is written.
       space: what is searched; None only with `resume`, where the study knows.
-      trials: finished trials to end with, those of earlier runs of the study included.
+      trials: finished trials to end with, those of earlier runs of the study included; None means as many as the study was started with, or
+        `TRIALS`.
       seed: of the sampler and of the samples; the study's own on `resume`.
       workers: trials at once, one CPU each. With one worker a seed fixes the whole sequence; with more, also the order in which trials end matters.
       rungs: sample budgets of a trial, ascending; the study's own on `resume`.
@@ -52,7 +59,7 @@ class SearchSettings:
 
     folder: RunFolder
     space: SearchSpace | None
-    trials: int = 60
+    trials: int | None = None
     seed: int = 0
     workers: int = 2
     rungs: tuple[int, ...] = (1024, 4096, 16384)
@@ -67,7 +74,8 @@ class SearchSettings:
     resume: bool = False
 
     def __post_init__(self) -> None:
-        checks.integer(trials=self.trials)
+        if self.trials is not None:
+            checks.integer(trials=self.trials)
         checks.integer(at_least=0, seed=self.seed)
         checks.integer(workers=self.workers)
         checks.integer(at_least=2, reduction_factor=self.reduction_factor)
@@ -115,8 +123,10 @@ def run_search(settings: SearchSettings, *, on_progress: Callable[[Progress], No
     with opened_storage(settings.storage or settings.folder.study) as storage:
         study = open_or_create(settings, storage)
         space = study_space(study)
-        searcher = StudySearcher(study=study, space=space, trials=settings.trials, workers=settings.workers, on_progress=on_progress)
-        logger.info("Study %s: %d trials wanted, seed %s.", study.study_name, settings.trials, study.user_attrs["seed"])
+        trials = settings.trials or study.user_attrs.get(WANTED, TRIALS)
+        study.set_user_attr(WANTED, trials)
+        searcher = StudySearcher(study=study, space=space, trials=trials, workers=settings.workers, on_progress=on_progress)
+        logger.info("Study %s: %d trials wanted, seed %s.", study.study_name, trials, study.user_attrs["seed"])
         with start_ray(
             workers=settings.workers, address=settings.address, gpus_per_trial=settings.gpus_per_trial,
             cache_directory=settings.folder.compiled,
@@ -129,7 +139,7 @@ def run_search(settings: SearchSettings, *, on_progress: Callable[[Progress], No
                     # Out of time, interrupted or an error: what was in flight is tried again when the search is resumed.
                     release_running(study, reason="interrupted")
                     write_trials(settings.folder.trials, study)
-        return _result(settings, study, time.monotonic() - started)
+        return _result(study, trials, time.monotonic() - started)
 
 
 def open_or_create(settings: SearchSettings, storage: BaseStorage) -> optuna.Study:
@@ -185,12 +195,12 @@ def _trial_directory(trial: Trial) -> str:
     return trial.trial_id
 
 
-def _result(settings: SearchSettings, study: optuna.Study, seconds: float) -> SearchResult:
+def _result(study: optuna.Study, total: int, seconds: float) -> SearchResult:
     trials = study.get_trials(deepcopy=False)
     states: dict[str, int] = {}
     for trial in trials:
         states[trial.state.name] = states.get(trial.state.name, 0) + 1
     return SearchResult(
-        study_name=study.study_name, done=sum(map(counts_as_trial, trials)), total=settings.trials, states=states,
+        study_name=study.study_name, done=sum(map(counts_as_trial, trials)), total=total, states=states,
         best=best_candidates(study, count=len(trials)), seconds=seconds,
     )

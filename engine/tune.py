@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from engine.certification import CERTIFICATES, CertifiedStrategy, Progress, certify_best, ray_drawer
-from engine.environment import start_ray
+from engine.environment import gpu_demand, start_ray
 from engine.results import write_strategy
 from engine.run_folder import RunFolder
 from engine.search import SearchResult, SearchSettings, run_search
@@ -26,7 +26,7 @@ class TuneSettings:
     Attributes:
       problem: the target; None only with `resume`, where the study knows.
       schemes, bandwidths: restrict the search; None means all.
-      trials: finished trials to end with.
+      trials: finished trials to end with; None means `engine.search.TRIALS`, and on `resume` what the run was started with.
       certificate: a word of `engine.certification.CERTIFICATES`.
       max_samples: the most samples of one certifying test; None means that certificate's default.
       seed: of all random numbers; on `resume` the study's own is used.
@@ -44,7 +44,7 @@ class TuneSettings:
     problem: Problem | None = None
     schemes: tuple[str, ...] | None = None
     bandwidths: tuple[int, ...] | None = None
-    trials: int = 60
+    trials: int | None = None
     certificate: str = "tilted"
     max_samples: int | None = None
     seed: int = 0
@@ -56,7 +56,9 @@ class TuneSettings:
     address: str | None = None
 
     def __post_init__(self) -> None:
-        checks.integer(trials=self.trials)
+        if self.trials is not None:
+            checks.integer(trials=self.trials)
+        gpu_demand(self.gpus_per_trial)
         checks.integer(at_least=0, seed=self.seed)
         checks.one_of(CERTIFICATES, certificate=self.certificate)
         if self.workers is not None:
@@ -113,25 +115,36 @@ def tune(settings: TuneSettings, *, progress: Progress | None = None) -> TuneRes
     """
     space = settings.space()
     workers = settings.workers or os.cpu_count() or 1
-    folder = RunFolder.existing(settings.resume) if settings.resume else RunFolder.create(settings.out)
-    with folder.writing(), start_ray(
+    folder = RunFolder.existing(settings.resume) if settings.resume else RunFolder.planned(settings.out)
+    if space is None and settings.storage is None and not folder.study.exists():
+        raise InputError(f"Expected run folder {str(folder.path)!r} to hold a study to resume; give the problem to start one.")
+    with start_ray(
         workers=workers, address=settings.address, gpus_per_trial=settings.gpus_per_trial, cache_directory=folder.compiled,
     ):
-        search = _search(settings, folder, space, workers, progress)
-        with opened_storage(settings.storage or folder.study) as storage:
-            study = load_study(storage=storage, name=search.study_name)
-            problem, seed = study_space(study).problem, study.user_attrs["seed"]
-        if not search.best:
-            raise CalibrationError(
-                f"None of the {search.done} trials in {str(folder.path)!r} could be ranked; see the column reason of its trials.csv."
-            )
-        choices = [(one.configuration.batch_scheme(problem), one.configuration.strategy(problem)) for one in search.best[:CERTIFIED_CHOICES]]
-        certified = certify_best(
-            problem, choices, certificate=settings.certificate, seed=seed, max_samples=settings.max_samples, progress=progress,
-            draw=ray_drawer(workers, gpus=settings.gpus_per_trial),
-        )
-        write_strategy(folder.strategy, certified.document())
+        if not settings.resume:
+            RunFolder.create(folder.path)
+        with folder.writing():
+            search = _search(settings, folder, space, workers, progress)
+            certified = _certify(settings, folder, search, workers, progress)
+            write_strategy(folder.strategy, certified.document())
     return TuneResult(folder=folder.path, search=search, certified=certified)
+
+
+def _certify(
+    settings: TuneSettings, folder: RunFolder, search: SearchResult, workers: int, progress: Progress | None,
+) -> CertifiedStrategy:
+    if not search.best:
+        raise CalibrationError(
+            f"None of the {search.done} trials in {str(folder.path)!r} could be ranked; see the column reason of its trials.csv."
+        )
+    with opened_storage(settings.storage or folder.study) as storage:
+        study = load_study(storage=storage, name=search.study_name)
+        problem, seed = study_space(study).problem, study.user_attrs["seed"]
+    choices = [(one.configuration.batch_scheme(problem), one.configuration.strategy(problem)) for one in search.best[:CERTIFIED_CHOICES]]
+    return certify_best(
+        problem, choices, certificate=settings.certificate, seed=seed, max_samples=settings.max_samples, progress=progress,
+        draw=ray_drawer(workers, gpus=settings.gpus_per_trial),
+    )
 
 
 def _search(
