@@ -27,10 +27,12 @@ FEWEST_EFFECTIVE_SAMPLES = 50.0
 SIGMAS_PER_PASS = 4
 """σ are evaluated in groups of this size, so that their number does not change the compiled program."""
 
-_BOOST = 2.0
-_SCALED = (Law(scale=2.0, boosted=True), Law(scale=3.0, boosted=True))
-"""The mean-scaled laws. Effective samples peak at θ between 2 (gaps of 1) and 3.5 (balls-in-bins) and fall off steeply to either side;
-two fixed laws serve all schemes, and choosing θ on a small sample picks laws that have merely missed the rare large values so far."""
+_BOOST = 5.0
+_SCALED = {True: (2.0, 3.0), False: (1.5, 2.0)}
+"""θ of the two mean-scaled laws, by whether participations are fixed. Effective samples peak at θ between 2 (gaps of 1) and 3.5
+(balls-in-bins) and fall off steeply to either side; where participations are not fixed, large losses come from examples that take part
+unusually often, so there the rate is raised and θ may be smaller. Choosing θ on a small sample picks laws that have merely missed the
+rare large values so far."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -89,12 +91,13 @@ def weighted_samples(
     """
     simulation = Simulation(scheme=scheme, strategy=strategy, boost=_BOOST)
     shift = shift if _can_be_shifted(simulation) else 0.0
-    proposal = (Q, P, *_SCALED, Law(scale=0.0, shift=shift))
+    scaled = tuple(Law(scale=scale, boosted=True) for scale in _SCALED[scheme.fixed_participations])
+    proposal = (Q, P, *scaled, Law(scale=0.0, shift=shift))
     samples: list[WeightedSample] = []
     for start in range(0, len(sigmas), SIGMAS_PER_PASS):
         group = list(sigmas[start : start + SIGMAS_PER_PASS])
         padded = group + [group[-1]] * (SIGMAS_PER_PASS - len(group))
-        draws = simulation.draw(stream, block, sigmas=padded, proposal=proposal, evaluate=(P, *_SCALED))
+        draws = simulation.draw(stream, block, sigmas=padded, proposal=proposal, evaluate=(P, *scaled))
         samples += [
             WeightedSample(
                 log_ratio=draws.log_ratio[0, column], log_mixture=_log_mixture(draws, column, shift), xi=simulation.factor(sigma),
