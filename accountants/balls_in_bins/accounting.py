@@ -1,7 +1,7 @@
 """The deterministic accountants of balls-in-bins as plug-ins, and `renyi_evidence` for others to call.
 
-All serve any non-negative C (also overlapping windows, see search_spaces/dense_strategies.py), DP-SGD included, and none states more than the
-unamplified Gaussian mechanism of the longest mean.
+All serve any non-negative C (also overlapping windows, see search_spaces/dense_strategies.py), DP-SGD included, and none states more
+than the unamplified Gaussian mechanism of the longest mean.
 """
 
 import abc
@@ -25,6 +25,10 @@ from search_spaces.mechanism import Mechanism
 from search_spaces.schemes import BallsInBins
 
 
+_LARGEST_TABLE = 2e7
+"""Entries of a table of tail bounds that still takes seconds."""
+
+
 class _BallsInBinsAccountant(Accountant):
     """What the three share; subclasses have `bounds`."""
 
@@ -35,13 +39,16 @@ class _BallsInBinsAccountant(Accountant):
         """Bounds for `remove` and `add` on δ at ε, or on ε at δ; arguments are checked already."""
 
     def unsupported(self, mechanism: Mechanism) -> str | None:
-        if isinstance(mechanism.scheme, BallsInBins):
-            try:
-                require_memory(8.0 * mechanism.scheme.separation**2, "the Gram matrix of balls_in_bins")
-            except InputError as error:
-                return str(error)
-            return None
-        return f"Balls-in-bins bounds serve balls_in_bins only, not {mechanism.scheme.name}."
+        if not isinstance(mechanism.scheme, BallsInBins):
+            return f"Balls-in-bins bounds serve balls_in_bins only, not {mechanism.scheme.name}."
+        try:
+            self._require_memory(mechanism)
+        except InputError as error:
+            return str(error)
+        return None
+
+    def _require_memory(self, mechanism: Mechanism) -> None:
+        require_memory(8.0 * mechanism.scheme.separation**2, "the Gram matrix of balls_in_bins")
 
     def delta(self, mechanism: Mechanism, *, epsilon: float) -> tuple[Evidence, Evidence]:
         return self._evidence(mechanism, epsilon=checks.non_negative(epsilon=epsilon))
@@ -108,7 +115,8 @@ class ConditionalComposition(_BallsInBinsAccountant):
       split: how δ_E is shared among tail bounds (`hazards.SPLITS`).
       block: consecutive steps that share one dominating mixture.
       points: grid points of the widest step.
-      temperatures: variational tail bounds tried beside AM–GM, in units of the largest squared column norm.
+      temperatures: variational tail bounds tried beside AM–GM, in units of the largest squared column norm; left out where the table of all
+        tail bounds would have more than `_LARGEST_TABLE` entries.
     """
 
     name = "conditional_composition"
@@ -120,7 +128,8 @@ class ConditionalComposition(_BallsInBinsAccountant):
     temperatures: tuple[float, ...] = TEMPERATURES
 
     def bounds(self, mechanism: Mechanism, *, epsilon: float | None = None, delta: float | None = None) -> tuple[Bound, Bound]:
-        statistics = strategy_statistics(mechanism.strategy, mechanism.scheme.separation, self.temperatures)
+        varied = (1 + len(self.temperatures)) * _table_entries(mechanism) <= _LARGEST_TABLE
+        statistics = strategy_statistics(mechanism.strategy, mechanism.scheme.separation, self.temperatures if varied else ())
         settings = {"bad_event_share": self.bad_event_share, "split": self.split, "block": self.block, "points": self.points}
         found = [
             conditional_epsilon(statistics, sigma=mechanism.sigma, direction=direction, delta=delta, **settings)
@@ -129,6 +138,16 @@ class ConditionalComposition(_BallsInBinsAccountant):
             for direction in DIRECTIONS
         ]
         return _described("conditional composition", tuple(found))
+
+    def _require_memory(self, mechanism: Mechanism) -> None:
+        super()._require_memory(mechanism)
+        require_memory(16.0 * _table_entries(mechanism), "the table of conditional composition for balls_in_bins")
+
+
+def _table_entries(mechanism: Mechanism) -> int:
+    """At most so many (step, monitored bin, bin) triples: a band of p moves at most p bins at each step."""
+    bins = mechanism.scheme.separation
+    return mechanism.strategy.iterations * min(mechanism.strategy.bandwidth, bins) * bins
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -1,11 +1,12 @@
-"""Upper bounds on H_γ for X = e^{μz₀−μ²/2} · (1/q) Σ_i e^{v z_i − v²/2}: 1-of-q random allocation composed with a Gaussian mechanism
-(math/balls-in-bins.md, section (g), numerics).
+"""Upper bounds on H_γ of 1-of-q random allocation composed with a Gaussian mechanism (math/balls-in-bins.md, section (g), numerics).
+
+X = e^{μz₀−μ²/2} · (1/q) Σ_i e^{v z_i − v²/2} with independent standard normal z.
 
 The law of one summand is put on a grid by splitting the mass of every cell between its ends so that mass and mean are kept. That is a
-mean-preserving spread, which can only raise E f of the sum for convex f, so one law serves both directions. The q-fold sum is one power of a
-discrete Fourier transform of the exponentially tilted law; the tilt moves the accuracy to where the payoff is. `add` needs E_Q of a payoff;
-`remove` needs E_Q X·(payoff/X), which is E of payoff/X <= 1 under the law where one summand is size-biased. Everything that is cut off, wrapped
-around or rounded is bounded and added.
+mean-preserving spread, which can only raise E f of the sum for convex f, so one law serves both directions. The q-fold sum is one power
+of a discrete Fourier transform of the exponentially tilted law; the tilt moves the accuracy to where the payoff is. `add` needs E_Q of a
+payoff; `remove` needs E_Q X·(payoff/X), which is E of payoff/X <= 1 under the law where one summand is size-biased. Everything that is
+cut off, wrapped around or rounded is bounded and added.
 """
 
 import dataclasses
@@ -240,9 +241,8 @@ def _largest_summand(allocation: Allocation, epsilon: float, smallest_epsilon: f
         limit = math.exp(-smallest_epsilon) if allocation.common_mu == 0 else 3.0
         return min(math.exp(min(_CAP_QUANTILES[1] * v, 60.0)) / q, limit)
     gamma = math.exp(epsilon)
-    # δ is at least that of one summand alone, the others being 0 or (by Jensen's inequality, without the Gaussian factor) their mean.
-    strike = epsilon + math.log(q) if allocation.common_mu > 0 else math.log(q * gamma - (q - 1))
-    least = float(gaussian_delta(strike, mu=math.hypot(v, allocation.common_mu))) / q
+    # δ is at least that of the size-biased summand alone, the others being 0.
+    least = float(gaussian_delta(epsilon + math.log(q), mu=math.hypot(v, allocation.common_mu)))
     quantile = min(max(-float(ndtri(max(_LOST * least, 1e-300))), _CAP_QUANTILES[0]), _CAP_QUANTILES[1])
     biased = math.exp(min(0.5 * v**2 + quantile * v, 60.0)) / q
     # Beyond several γ the payoff of one large summand is known well enough, and only two large ones at once are lost.

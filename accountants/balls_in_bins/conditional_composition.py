@@ -1,7 +1,7 @@
 """Conditional composition: per-step mixtures that dominate on all good prefixes, composed (math/balls-in-bins.md, sections (e) and (f)).
 
-H_γ <= H_γ(composition of the steps) + δ_E, where δ_E bounds the probability of a bad prefix under the first argument. Each direction has its
-own events and its own budget.
+H_γ <= H_γ(composition of the steps) + δ_E, where δ_E bounds the probability of a bad prefix under the first argument. Each direction has
+its own events and its own budget.
 """
 
 import math

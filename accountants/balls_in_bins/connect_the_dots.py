@@ -1,7 +1,8 @@
 """Privacy loss distributions of Gaussian mixtures on a grid, and their composition (math/balls-in-bins.md, section (e), composition).
 
 The mass of every cell of losses goes to its two ends so that the masses under both laws are kept. This interpolates the convex function
-γ → H_γ linearly between grid points, so the result dominates. `remove`: upper law the mixture, lower law N(0, σ²); `add`: the other way round.
+γ → H_γ linearly between grid points, so the result dominates. `remove`: upper law the mixture, lower law N(0, σ²); `add`: the other way
+round.
 """
 
 import dataclasses

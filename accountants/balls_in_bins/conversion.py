@@ -47,7 +47,8 @@ def smallest_epsilon(
 ) -> float:
     """An ε in [smallest, largest] at which `delta_at` was itself found to be at most δ, next to the last one where it was not.
 
-    `delta_at` should not increase; where it does, the result is still an ε whose own δ was checked. Infinite if nothing up to `largest` will do.
+    `delta_at` should not increase; where it does, the result is still an ε whose own δ was checked. Infinite if nothing up to `largest`
+    will do.
     """
     if delta_at(smallest) <= delta:
         return smallest

@@ -1,7 +1,7 @@
 """Privacy profile by Gram monotonicity (math/balls-in-bins.md, section (g)): no Rényi conversion, no bad event, exact for C = I.
 
-H_γ is monotone in the entries of G (Kahane's convexity inequality), and it is at most that of one bin in r, evenly spaced. With g the largest
-diagonal entry and c_r the largest entry at cyclic distance r or more,
+H_γ is monotone in the entries of G (Kahane's convexity inequality), and it is at most that of one bin in r, evenly spaced. With g the
+largest diagonal entry and c_r the largest entry at cyclic distance r or more,
 
     H_γ <= H_γ[ 1-of-⌊b/r⌋ allocation with v² = (g−c_r)/σ², composed with a Gaussian mechanism of μ² = c_r/σ² ],    r = 1, …, b.
 """
@@ -63,7 +63,8 @@ def stride_majorants(gram: np.ndarray) -> tuple[StrideMajorant, ...]:
     found = []
     for stride in strides(len(gram)):
         common = float(maxima[stride : len(gram) - stride + 1].max(initial=0.0))
-        found.append(StrideMajorant(stride=stride, bins=len(gram) // stride, own=largest - min(common, largest), common=min(common, largest)))
+        common = min(common, largest)
+        found.append(StrideMajorant(stride=stride, bins=len(gram) // stride, own=largest - common, common=common))
     return tuple(found)
 
 

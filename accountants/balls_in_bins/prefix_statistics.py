@@ -1,9 +1,9 @@
 """What conditional composition needs to know of every prefix, free of σ (math/balls-in-bins.md, sections (e) and (f)).
 
-At step n the bins are ordered by their mean at that step. Only bins above the lowest tie group are monitored; bin i with `position` bins below it
-has the privacy loss L_i = log of (average likelihood of the lower bins / its own) of the prefix. For every probability vector ψ on the lower bins
-L_i is at least an affine function of the prefix, with mean ν_k = centre_k/σ² − KL under bin k (reference/σ² − KL under Q) and standard deviation
-ξ = spread/σ. ψ is uniform (AM–GM), or ∝ e^{−‖m_i−m_j‖²/t} for every temperature t.
+At step n the bins are ordered by their mean at that step. Only bins above the lowest tie group are monitored; bin i with `position` bins
+below it has the privacy loss L_i = log of (average likelihood of the lower bins / its own) of the prefix. For every probability vector ψ
+on the lower bins L_i is at least an affine function of the prefix, with mean ν_k = centre_k/σ² − KL under bin k (reference/σ² − KL under
+Q) and standard deviation ξ = spread/σ. ψ is uniform (AM–GM), or ∝ e^{−‖m_i−m_j‖²/t} for every temperature t.
 """
 
 import dataclasses
@@ -109,7 +109,8 @@ def prefix_statistics(
 
 
 def _joined(bins: int, lowest: list[float], parts: list[tuple], choices: int) -> PrefixStatistics:
-    empty = (np.zeros(0, int), np.zeros(0), np.zeros(0, int), *(np.zeros((0, choices)) for _ in range(3)), *(np.zeros(0),) * 2, np.zeros(0, int))
+    index, value, table = np.zeros(0, int), np.zeros(0), np.zeros((0, choices))
+    empty = (index, value, index, table, table, table, value, value, index)
     step, mean, position, divergence, spread, reference, centres, counts, lengths = (
         np.concatenate(arrays) for arrays in zip(*(parts or [empty]))
     )

@@ -6,7 +6,6 @@ than the conversion of a common maximum. Every candidate is a bound, so the smal
 
 import dataclasses
 import math
-from collections.abc import Callable
 
 import numpy as np
 

@@ -2,9 +2,9 @@
 
     E_Q X^t = t!/b^t · Σ_{counts ℓ of sum t} Π_i e^{½h ℓ_i(ℓ_i−1)G_ii}/ℓ_i! · Π_{i<j} e^{h ℓ_i ℓ_j G_ij},    h = 1/σ².
 
-The sum runs bin by bin. A state is the counts of the last w = p−1 bins and the rest of the tokens, indexed on the simplex of what is reachable
-and sorted by its total, so that fewer tokens are a prefix of the index range. Where the band wraps around, the counts of the first w bins
-are a column of the table; columns of the same total share one sparse transition matrix.
+The sum runs bin by bin. A state is the counts of the last w = p−1 bins and the rest of the tokens, indexed on the simplex of what is
+reachable and sorted by its total, so that fewer tokens are a prefix of the index range. Where the band wraps around, the counts of the
+first w bins are a column of the table; columns of the same total share one sparse transition matrix.
 
 Level scaling: with g the largest entry inside the band (or 0), a partial sum with t tokens is stored times e^{−½h t(t−1)g}. Each factor is
 then at most 1, nothing overflows, and what underflows is bounded and added.

@@ -1,7 +1,8 @@
-"""Conversion by shifted even moments (math/balls-in-bins.md, section (h)): better than Rényi where ε is small, and it serves both directions.
+"""Conversion by shifted even moments (math/balls-in-bins.md, section (h)): better than Rényi where ε is small.
 
-For even m: (x−γ)_+ <= (u−D)/u^m · (x−x₀)^m with D = γ−x₀ > 0, u = mD/(m−1), and (1−γx)_+ <= γ(u−D)/u^m · (x₀−x)^m with D = x₀−1/γ > 0,
-u = min(mD/(m−1), x₀). E(X−x₀)^m is a sum with both signs, so the moments are balls (value ± rounding) and the sum is done in ball arithmetic.
+It serves both directions. For even m: (x−γ)_+ <= (u−D)/u^m · (x−x₀)^m with D = γ−x₀ > 0, u = mD/(m−1), and
+(1−γx)_+ <= γ(u−D)/u^m · (x₀−x)^m with D = x₀−1/γ > 0, u = min(mD/(m−1), x₀). E(X−x₀)^m is a sum with both signs, so the moments are balls
+(value ± rounding) and the sum is done in ball arithmetic.
 """
 
 import dataclasses

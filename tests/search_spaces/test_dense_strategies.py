@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from search_spaces.dense_strategies import (
-    DenseStrategy, FullToeplitzStrategy, OverlappingMechanism, inverse_square_root, inverse_square_root_column, square_root, square_root_column,
+    DenseStrategy, FullToeplitzStrategy, OverlappingMechanism, inverse_square_root, inverse_square_root_column, square_root,
+    square_root_column,
 )
 from search_spaces.errors import InputError, UnsupportedError
 from search_spaces.schemes import BallsInBins, CyclicPoisson

@@ -95,3 +95,8 @@ def sampled_deltas(
     remove = np.maximum(1.0 - gamma / np.exp(under_mixture).mean(axis=1), 0.0)
     add = np.maximum(1.0 - gamma * np.exp(under_null).mean(axis=1), 0.0)
     return tuple((float(payoff.mean()), float(payoff.std() / math.sqrt(samples))) for payoff in (remove, add))
+
+
+def label(case: dict) -> str:
+    """A short name of a reference case, for test ids."""
+    return f"{case['kind']}{case['p']}-{case['b']}x{case['k']}-{case['sigma']}"

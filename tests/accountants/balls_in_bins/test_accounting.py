@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from accountants.balls_in_bins import accounting
 from accountants.balls_in_bins.accounting import (
     BALLS_IN_BINS_ACCOUNTANTS, ConditionalComposition, GramMajorantPld, RenyiBallsInBins, renyi_evidence,
 )
@@ -125,3 +126,20 @@ def test_refuses_other_schemes(accountant):
 def test_refuses_more_bins_than_fit_in_memory(accountant):
     large = mechanism(20000, 1, (1.0,), 1.0)
     assert "needs 2.98 GiB" in accountant.unsupported(large)
+
+
+def test_conditional_composition_drops_variational_bounds_where_they_take_too_long(monkeypatch):
+    built = mechanism(20, 1, (1.0,), 2.0)
+    plain, varied = (
+        ConditionalComposition(temperatures=temperatures).epsilon(built, delta=1e-4) for temperatures in ((), (0.1, 1.0, 10.0))
+    )
+    monkeypatch.setattr(accounting, "_LARGEST_TABLE", 100)
+    limited = ConditionalComposition(temperatures=(0.1, 1.0, 10.0)).epsilon(built, delta=1e-4)
+    for one, other, limit in zip(plain, varied, limited):
+        assert other.epsilon < one.epsilon == limit.epsilon
+
+
+def test_conditional_composition_refuses_a_table_that_does_not_fit():
+    wide = mechanism(4000, 1, tuple(np.ones(30)), 1.0)
+    assert "conditional composition for balls_in_bins to fit in 1 GiB, but it needs 7.15 GiB" in ConditionalComposition().unsupported(wide)
+    assert GramMajorantPld().unsupported(wide) is None

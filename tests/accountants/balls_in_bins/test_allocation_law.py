@@ -43,7 +43,8 @@ def test_epsilon_lies_between_two_sided_bounds_of_another_library(case):
 @pytest.mark.parametrize(("bins", "v", "mu"), [(20, 1.0, 0.0), (20, 0.5, 0.7), (200, 1.5, 0.0), (3, 2.0, 0.5)])
 def test_many_bins_against_samples(direction, bins, v, mu):
     for epsilon in (0.1, 0.5):
-        (remove, add) = sampled_deltas(v**2 * np.eye(bins) + mu**2, sigma=1.0, epsilon=epsilon, samples=20000, rng=np.random.default_rng(bins))
+        gram, rng = v**2 * np.eye(bins) + mu**2, np.random.default_rng(bins)
+        remove, add = sampled_deltas(gram, sigma=1.0, epsilon=epsilon, samples=20000, rng=rng)
         estimate, error = remove if direction == "remove" else add
         found = delta(Allocation(bins=bins, bin_mu=v, common_mu=mu), direction, epsilon)
         assert abs(found - estimate) <= tolerances.STANDARD_DEVIATIONS * error + 0.01 * found
@@ -77,7 +78,9 @@ def test_many_weak_bins_are_a_gaussian_mechanism(direction):
 
 
 @directions
-@pytest.mark.parametrize(("bins", "v", "mu", "target"), [(100, 1.0, 0.0, 1e-5), (100, 3.3, 0.0, 1e-5), (25, 0.3, 0.2, 1e-8), (2000, 0.05, 0.0, 1e-6)])
+@pytest.mark.parametrize(
+    ("bins", "v", "mu", "target"), [(100, 1.0, 0.0, 1e-5), (100, 3.3, 0.0, 1e-5), (25, 0.3, 0.2, 1e-8), (2000, 0.05, 0.0, 1e-6)]
+)
 def test_epsilon_was_seen_to_suffice(direction, bins, v, mu, target):
     bound = AllocationBound(Allocation(bins=bins, bin_mu=v, common_mu=mu), direction=direction)
     epsilon = bound.epsilon(target, start=1.0)

@@ -9,9 +9,9 @@ from accountants.balls_in_bins.prefix_statistics import TEMPERATURES, mean_rows,
 from search_spaces.dense_strategies import DenseStrategy, FullToeplitzStrategy, square_root
 from search_spaces.errors import InputError
 from tests import tolerances
-from tests.accountants.balls_in_bins.cases import REFERENCE, column
+from tests.accountants.balls_in_bins.cases import REFERENCE, column, label
 
-NAMED = {f"{case['kind']}{case['p']}-{case['b']}x{case['k']}-{case['sigma']}": case for case in REFERENCE["eps_delta"]}
+NAMED = {label(case): case for case in REFERENCE["eps_delta"]}
 CASES = ("identity1-50x1-2.0", "bsr2-50x1-4.0", "bsr4-20x4-16.0", "bisr4-20x4-8.0", "bisr4-50x1-4.0")
 SETTINGS = {"cc_paper": ((), "even"), "cc_ties": ((), "monitored"), "cc_ties_var": (TEMPERATURES, "monitored")}
 directions = pytest.mark.parametrize("direction", ["remove", "add"])

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
+from accountants.balls_in_bins import connect_the_dots
 from accountants.balls_in_bins.connect_the_dots import LossDistribution, compose, compose_pair, loss_range, mixture_losses, self_compose
 from accountants.balls_in_bins.conversion import gaussian_delta
 from accountants.balls_in_bins.hazards import Mixture
@@ -91,3 +92,12 @@ def test_cut_tails_and_infinite_masses_raise_delta():
 def test_extreme_losses_stay_finite():
     losses = mixture_losses(UNEVEN, sigma=0.02, direction="remove", interval=2.0)
     assert np.isfinite(losses.mass).all() and losses.mass.sum() + losses.infinity == pytest.approx(1.0)
+
+
+@directions
+def test_what_is_out_of_reach_is_kept(direction, monkeypatch):
+    monkeypatch.setattr(connect_the_dots, "_REACH", 2.0)
+    losses = mixture_losses(UNEVEN, sigma=1.0, direction=direction, interval=1e-3)
+    assert losses.mass.sum() + losses.infinity == pytest.approx(1.0, rel=1e-12) and losses.infinity > 0.001
+    for epsilon in (0.0, 0.2, 1.0):
+        assert losses.delta(epsilon) >= exact_delta(UNEVEN, 1.0, direction, epsilon) - 1e-12

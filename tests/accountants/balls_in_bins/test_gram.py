@@ -5,7 +5,8 @@ import pytest
 import scipy.linalg
 
 from accountants.balls_in_bins.gram import (
-    LARGEST_ARRAY, check_gram, cyclic_bandwidth, cyclic_distance, dense_means, gram_of, lag_maxima, mechanism_gram, require_memory, toeplitz_gram,
+    LARGEST_ARRAY, check_gram, cyclic_bandwidth, cyclic_distance, dense_means, gram_of, lag_maxima, mechanism_gram, require_memory,
+    toeplitz_gram,
 )
 from accountants.balls_in_bins.prefix_statistics import mean_rows
 from search_spaces.dense_strategies import FullToeplitzStrategy

@@ -10,9 +10,9 @@ from accountants.balls_in_bins.gram import cyclic_distance
 from accountants.balls_in_bins.gram_majorant import pld_delta, pld_epsilon, stride_majorants
 from accountants.balls_in_bins.renyi_dp import moments
 from tests import tolerances
-from tests.accountants.balls_in_bins.cases import REFERENCE, exact_deltas, gram, random_gram
+from tests.accountants.balls_in_bins.cases import REFERENCE, exact_deltas, gram, random_gram, label
 
-NAMED = {f"{case['kind']}{case['p']}-{case['b']}x{case['k']}-{case['sigma']}": case for case in REFERENCE["eps_delta"]}
+NAMED = {label(case): case for case in REFERENCE["eps_delta"]}
 FAST = ("identity1-50x1-2.0", "bsr2-50x1-4.0", "bsr4-20x4-4.0", "bisr4-50x1-4.0", "bisr4-20x4-8.0", "identity1-100x10-16.0")
 
 

@@ -144,4 +144,5 @@ def test_random_gram_is_what_the_prefix_accumulates():
         assert statistics.reference[i, 0] == pytest.approx(0.5 * (prefix[row + 1, row + 1] - np.diag(prefix) @ psi), abs=1e-9)
         centres = statistics.centres[statistics.begin[i] : statistics.begin[i + 1]]
         exact = prefix @ psi - prefix[:, row + 1] + 0.5 * (prefix[row + 1, row + 1] - np.diag(prefix) @ psi)
-        assert np.repeat(centres, statistics.counts[statistics.begin[i] : statistics.begin[i + 1]].astype(int)) == pytest.approx(np.sort(exact), abs=1e-9)
+        counts = statistics.counts[statistics.begin[i] : statistics.begin[i + 1]].astype(int)
+        assert np.repeat(centres, counts) == pytest.approx(np.sort(exact), abs=1e-9)

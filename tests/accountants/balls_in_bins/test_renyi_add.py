@@ -10,10 +10,10 @@ from accountants.balls_in_bins.renyi_add import (
     add_log_moments, published_add_epsilon, shifted_gaussian_delta, shifted_gaussian_epsilon,
 )
 from tests import tolerances
-from tests.accountants.balls_in_bins.cases import REFERENCE, exact_deltas, gram, random_gram
+from tests.accountants.balls_in_bins.cases import REFERENCE, exact_deltas, gram, random_gram, label
 
-named = pytest.mark.parametrize("case", REFERENCE["renyi_add"], ids=lambda case: f"{case['kind']}{case['p']}-{case['b']}x{case['k']}-{case['sigma']}")
-epsilons = pytest.mark.parametrize("case", REFERENCE["eps_delta"], ids=lambda case: f"{case['kind']}{case['p']}-{case['b']}x{case['k']}-{case['sigma']}")
+named = pytest.mark.parametrize("case", REFERENCE["renyi_add"], ids=label)
+epsilons = pytest.mark.parametrize("case", REFERENCE["eps_delta"], ids=label)
 
 
 @named
@@ -29,7 +29,8 @@ def test_published_bound_matches_the_reference_and_is_above_the_exact_value(case
 def test_epsilon_matches_the_reference(case):
     matrix, paper = gram(case), case["renyi_paper_grid"]
     shifted = shifted_gaussian_epsilon(matrix, sigma=case["sigma"], delta=case["delta"])
-    published, alpha = published_add_epsilon(matrix, sigma=case["sigma"], delta=case["delta"], order=40 if case["kind"] == "identity" else 25)
+    order = 40 if case["kind"] == "identity" else 25
+    published, alpha = published_add_epsilon(matrix, sigma=case["sigma"], delta=case["delta"], order=order)
     assert shifted == pytest.approx(case["add_shifted_gauss_eps"], rel=tolerances.TABULATED)
     assert published == pytest.approx(paper["eps_add"], rel=tolerances.TABULATED) and alpha == paper["alpha_add"]
     assert case["add"]["mc_eps"] - 4 * case["add"]["mc_eps_se"] <= shifted <= published

@@ -8,9 +8,9 @@ from accountants.balls_in_bins.conversion import epsilon_from_moments
 from accountants.balls_in_bins.renyi_add import shifted_gaussian_epsilon
 from accountants.balls_in_bins.renyi_choice import largest_order, renyi_bounds
 from search_spaces.errors import InputError
-from tests.accountants.balls_in_bins.cases import REFERENCE, gram
+from tests.accountants.balls_in_bins.cases import REFERENCE, gram, label
 
-NAMED = {f"{case['kind']}{case['p']}-{case['b']}x{case['k']}-{case['sigma']}": case for case in REFERENCE["eps_delta"]}
+NAMED = {label(case): case for case in REFERENCE["eps_delta"]}
 BUDGET = 2e7
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from accountants.balls_in_bins import renyi_truncations as truncations
 from accountants.balls_in_bins.shifted_moments import ShiftedMoments, shifted_moments
 from tests import tolerances
-from tests.accountants.balls_in_bins.cases import REFERENCE, enumerated_log_moment, exact_deltas, gram, random_gram
+from tests.accountants.balls_in_bins.cases import REFERENCE, enumerated_log_moment, exact_deltas, gram, random_gram, label
 
 
 @given(st.sampled_from([2, 4, 8, 14]), st.floats(0.0, 2.0), st.floats(0.0, 1.5), st.floats(0.0, 6.0))
@@ -42,7 +42,7 @@ def test_is_never_below_the_exact_delta(seed, sigma, epsilon):
 
 
 @pytest.mark.parametrize("case", [case for case in REFERENCE["eps_delta"] if "moment" in case and case["b"] <= 50],
-                         ids=lambda case: f"{case['kind']}{case['p']}-{case['b']}x{case['k']}-{case['sigma']}")
+                         ids=label)
 def test_epsilon_is_near_the_reference_and_above_monte_carlo(case):
     table = shifted_moments(truncations.exact(gram(case)), sigma=case["sigma"], order=case["moment"]["orders"])
     for direction in ("remove", "add"):
