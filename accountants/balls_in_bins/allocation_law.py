@@ -34,7 +34,7 @@ _LOST = 1e-6
 """The part of δ that cutting off large summands may add, if the quantiles above allow."""
 
 _LAW_ROUNDING = 1e-7
-"""Relative error of δ from the masses of the cells: each is off by about 1e-10 of itself, and so are up to 10³ factors."""
+"""Relative error of δ from the masses of the cells per 10³ bins: each mass is off by about 1e-10 of itself."""
 
 _FIRST_GRID = 2**14
 _STEP = 0.02
@@ -104,8 +104,8 @@ class _Grid:
 class SumLaw:
     """A sub-law of the sum (for `remove` with one summand size-biased) for one tilt: mass(x) = tilted(x)·e^{log_scale − θx}.
 
-    `rounding` bounds the L2 norm of the error of `tilted`; `lost` bounds the payoff missing below the grid or wrapped around, at
-    ε >= `smallest_epsilon`.
+    `rounding` bounds the L2 norm of the error of `tilted`; `lost` bounds the payoff missing below the grid at ε >= `smallest_epsilon`,
+    `wrapped` the probability (for `remove` after size-biasing) of sums beyond the grid.
     """
 
     allocation: Allocation
@@ -116,6 +116,7 @@ class SumLaw:
     log_scale: float
     rounding: float
     lost: float
+    wrapped: float
     smallest_epsilon: float
 
     @functools.cached_property
@@ -138,10 +139,13 @@ class SumLaw:
         weights = _tilted_payoff(self.allocation, self._x[paid], self.theta, self.log_scale, direction=self.direction, epsilon=epsilon)
         with np.errstate(over="ignore", invalid="ignore"):
             total = float(self.tilted[paid] @ weights) + self.rounding * float(np.linalg.norm(weights))
-        lost = self.lost
         if self.direction == "remove":
-            lost += _lost_above(self.allocation, float(self.grid.summands[-1]), epsilon)
-        return min(1.0, (total + lost) * (1 + _LAW_ROUNDING)) if total < 1 else 1.0
+            lost = self.lost + self.wrapped + _lost_above(self.allocation, float(self.grid.summands[-1]), epsilon)
+        else:
+            beyond = self.allocation.payoff(np.array([self.grid.reach]), direction="add", epsilon=epsilon)
+            lost = self.lost + self.wrapped * float(beyond[0])
+        rounding = _LAW_ROUNDING * max(1.0, self.allocation.bins / 1000)
+        return min(1.0, (total + lost) * (1 + rounding)) if total < 1 else 1.0
 
     def smear(self, epsilon: float) -> float:
         """How much of δ the spread added, about: half its variance times the mean convexity of the payoff, relative to δ."""
@@ -211,16 +215,17 @@ class AllocationBound:
         smallest = max(0.0, 0.5 * epsilon - 1.0) if self.direction == "add" else 0.0
         grid = _grid(allocation, epsilon, smallest, self.direction, step, largest)
         mass, below = _grid_law(allocation, grid)
-        top = float(grid.summands[-1])
+        top, lost = float(grid.summands[-1]), 0.0
         if self.direction == "remove":
             mass[0] += below
-            lost = _wrapped(allocation, *_coarse(mass, grid), grid.reach)
         else:
             lost = allocation.bins * below
-            if allocation.common_mu > 0:
+            # One summand that alone ends the payoff may be left out; others are moved down to the top, where they pay more.
+            if allocation.common_mu > 0 or top < math.exp(-smallest):
                 mass[-1] += float(ndtr(-_z(allocation, np.array(top))))
+        wrapped = _wrapped(allocation, *_coarse(mass, grid), grid.reach, direction=self.direction)
         theta = _best_tilt(allocation, mass, grid, epsilon=epsilon, direction=self.direction)
-        return _power_law(allocation, mass, grid, theta, direction=self.direction, lost=lost, smallest=smallest)
+        return _power_law(allocation, mass, grid, theta, direction=self.direction, lost=lost, wrapped=wrapped, smallest=smallest)
 
 
 def _grid(allocation: Allocation, epsilon: float, smallest_epsilon: float, direction: str, step: float, largest: int) -> _Grid:
@@ -238,7 +243,7 @@ def _largest_summand(allocation: Allocation, epsilon: float, smallest_epsilon: f
     """Where a single summand is cut off: its quantile under the law that matters, and for `add` not beyond where the payoff ends."""
     v, q = allocation.bin_mu, allocation.bins
     if direction == "add":
-        limit = math.exp(-smallest_epsilon) if allocation.common_mu == 0 else 3.0
+        limit = math.exp(-smallest_epsilon) if allocation.common_mu == 0 else min(max(3.0, math.exp(4.0 * allocation.common_mu)), 50.0)
         return min(math.exp(min(_CAP_QUANTILES[1] * v, 60.0)) / q, limit)
     gamma = math.exp(epsilon)
     # δ is at least that of the size-biased summand alone, the others being 0.
@@ -309,11 +314,13 @@ def _exponential_moments(thetas: np.ndarray, nodes: np.ndarray, mass: np.ndarray
     return (largest + np.log(totals))[:, 0], rows / totals
 
 
-def _wrapped(allocation: Allocation, nodes: np.ndarray, mass: np.ndarray, reach: float) -> float:
-    """E[X; X >= reach] by Chernoff's bound: what the circular convolution may move below the payoff."""
+def _wrapped(allocation: Allocation, nodes: np.ndarray, mass: np.ndarray, reach: float, *, direction: str) -> float:
+    """E[X; X >= reach] (`remove`) or P(X >= reach), by Chernoff's bound: what wraps around to where it may pay too little."""
     thetas = np.geomspace(0.1, 600.0, 60) / (nodes[-1] - nodes[0])
     logs, rows = _exponential_moments(thetas, nodes, mass)
-    bounds = allocation.bins * logs + np.log(allocation.bins * (rows @ nodes)) - thetas * reach
+    bounds = allocation.bins * logs - thetas * reach
+    if direction == "remove":
+        bounds += np.log(allocation.bins * (rows @ nodes))
     return math.exp(min(float(bounds.min()), 0.0)) * (1 + 1e-9)
 
 
@@ -345,7 +352,7 @@ def _best_tilt(allocation: Allocation, mass: np.ndarray, grid: _Grid, *, epsilon
 
 
 def _power_law(
-    allocation: Allocation, mass: np.ndarray, grid: _Grid, theta: float, *, direction: str, lost: float, smallest: float
+    allocation: Allocation, mass: np.ndarray, grid: _Grid, theta: float, *, direction: str, lost: float, wrapped: float, smallest: float
 ) -> SumLaw:
     logs, rows = _exponential_moments(np.array([theta]), grid.summands, mass)
     tilted, log_scale = rows[0], allocation.bins * float(logs[0])
@@ -365,7 +372,7 @@ def _power_law(
         raise NumericalError(f"The sum of {allocation.bins} summands is not finite on a grid of {grid.size} points.")
     return SumLaw(
         allocation=allocation, direction=direction, grid=grid, tilted=np.maximum(total, 0.0), theta=theta,
-        log_scale=log_scale, rounding=rounding, lost=lost, smallest_epsilon=smallest,
+        log_scale=log_scale, rounding=rounding, lost=lost, wrapped=wrapped, smallest_epsilon=smallest,
     )
 
 

@@ -31,10 +31,11 @@ def gaussian_delta(epsilon: np.ndarray | float, *, mu: np.ndarray | float) -> np
     """δ_Gauss(ε; μ) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ), elementwise, rounded up; ε may be negative, μ >= 0."""
     epsilon, mu = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(mu, float))
     safe = np.where(mu > 0, mu, 1.0)
-    first = ndtr(safe / 2 - epsilon / safe)
-    second = np.exp(np.minimum(epsilon + log_ndtr(-safe / 2 - epsilon / safe), 0.0))
+    first, log_tail = ndtr(safe / 2 - epsilon / safe), log_ndtr(-safe / 2 - epsilon / safe)
+    second = np.exp(np.minimum(epsilon + log_tail, 0.0))
+    rounding = 1e-13 * first + 1e-15 * second * (np.abs(epsilon) + np.abs(log_tail))
     none = np.maximum(-np.expm1(np.minimum(epsilon, 0.0)), 0.0)
-    return np.where(mu > 0, np.clip((first - second) + 1e-13 * first, none, 1.0), none)
+    return np.where(mu > 0, np.clip((first - second) + rounding, none, 1.0), none)
 
 
 def gaussian_epsilon(delta: float, *, mu: float) -> float:

@@ -16,7 +16,7 @@ from accountants.balls_in_bins.gram import dense_means, mean_profile, require_me
 
 TEMPERATURES = (10.0**-1, 10.0**-0.5, 1.0, 10.0**0.5, 10.0)
 _ROUNDING = 1e-12
-"""Relative to the largest squared mean of the prefix: bounds the rounding of differences of sums over bins and steps."""
+"""Relative to the largest squared mean of the prefix, and once more per 10³ steps: bounds the rounding of differences of sums."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -126,9 +126,11 @@ class _Prefix:
     def __init__(self, bins: int) -> None:
         self.gram = np.zeros((bins, bins))
         self.row_sums = np.zeros(bins)
+        self.steps = 0
 
     def extend(self, row: np.ndarray, monitored: np.ndarray, smallest: float) -> None:
         """Append one step."""
+        self.steps += 1
         if smallest > 0 or 2 * len(monitored) > len(row):
             self.gram += np.multiply.outer(row, row)
         else:
@@ -145,7 +147,7 @@ class _Prefix:
             choices += self._by_distance(monitored, position, temperatures)
         # Columns of `averages` are Γψ; `norms` is ψᵀΓψ and `traces` is Σψ_jΓ_jj, one entry per monitored bin.
         averages, norms, traces, divergence = (np.stack([choice[part] for choice in choices], axis=-1) for part in range(4))
-        slack = _ROUNDING * max(float(diagonal.max()), 1e-300)
+        slack = _ROUNDING * (1 + self.steps / 1000) * max(float(diagonal.max()), 1e-300)
         own = diagonal[monitored][:, None]
         reference = 0.5 * (own - traces)
         centres = averages - gram[:, monitored, None] + reference

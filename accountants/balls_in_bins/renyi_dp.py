@@ -73,7 +73,7 @@ def moments(
         gram=inside, h=h, level=max(0.0, float(inside.max())), window=window, weights=_scaled_weights(token_weights, bins),
     )
     scaled, steps = _scaled_sums(band, order, np.longdouble if precise else np.float64)
-    return _unscale(scaled, steps, bins, h, band.level, token_weights, precise)
+    return _unscale(scaled, steps, bins, h, band.level, band.level - min(0.0, float(inside.min())), token_weights, precise)
 
 
 def diagonal_moments(diagonal: np.ndarray, *, sigma: float, order: int, token_weights: np.ndarray | None = None) -> Moments:
@@ -96,7 +96,7 @@ def diagonal_moments(diagonal: np.ndarray, *, sigma: float, order: int, token_we
         own = _self_factors(h * (level - np.longdouble(diagonal[start])), weights[start], order, np.longdouble)
         matrix = np.where(added >= 0, own[np.maximum(added, 0)] * cross, np.longdouble(0))
         sums = np.linalg.matrix_power(matrix, int(stop - start)) @ sums
-    return _unscale(sums, float((order + 1) ** 3) * bins, bins, h, level, token_weights, True)
+    return _unscale(sums, float((order + 1) ** 3) * bins, bins, h, level, level - min(0.0, float(np.min(diagonal))), token_weights, True)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -282,8 +282,10 @@ def _chain_sums(table: _Transitions, rows, bins: range, capacity: int, start: np
 
 
 def _unscale(
-    scaled: np.ndarray, steps: float, bins: int, h: np.longdouble, level: float, token_weights: np.ndarray | None, extended: bool
+    scaled: np.ndarray, steps: float, bins: int, h: np.longdouble, level: float, largest_gap: float,
+    token_weights: np.ndarray | None, extended: bool,
 ) -> Moments:
+    """The moments from level-scaled sums; `largest_gap` is the most by which an entry lies below the level."""
     order = len(scaled) - 1
     t = np.arange(order + 1, dtype=np.longdouble)
     limits = np.finfo(np.longdouble if extended else np.float64)
@@ -296,5 +298,5 @@ def _unscale(
     shift = 0.0 if token_weights is None else float(np.max(token_weights))
     logs = logs + np.log(_factorials(order)) - t * np.log(np.longdouble(bins)) + 0.5 * h * level * t * (t - 1) + t * shift
     # Roundings in sequence: per bin a product and a sum over at most α+1 terms; exponents add their size.
-    roundings = bins * (order + 24.0) + 8.0 * float(h * level) * order**2 + order * shift
+    roundings = bins * (order + 24.0) + 8.0 * float(h * largest_gap) * order**2 + order * shift
     return Moments(logs=np.where(usable, logs, np.inf), relative_error=roundings * float(limits.eps) + math.exp(-45.0))

@@ -40,7 +40,7 @@ def test_epsilon_lies_between_two_sided_bounds_of_another_library(case):
 
 
 @directions
-@pytest.mark.parametrize(("bins", "v", "mu"), [(20, 1.0, 0.0), (20, 0.5, 0.7), (200, 1.5, 0.0), (3, 2.0, 0.5)])
+@pytest.mark.parametrize(("bins", "v", "mu"), [(20, 1.0, 0.0), (20, 0.5, 0.7), (200, 1.5, 0.0), (3, 2.0, 0.5), (30, 2.5, 1.0)])
 def test_many_bins_against_samples(direction, bins, v, mu):
     for epsilon in (0.1, 0.5):
         gram, rng = v**2 * np.eye(bins) + mu**2, np.random.default_rng(bins)
