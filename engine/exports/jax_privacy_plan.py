@@ -13,7 +13,7 @@ from engine.exports.config import ExportConfig, load_config
 from engine.exports.jax_privacy_api import BatchSelectionStrategy, clipped_sum, toeplitz_privatizer
 from engine.exports.noise_jax import secret_key
 from engine.exports.run import TrainingRun
-from search_spaces.errors import ExportError
+from search_spaces.errors import ExportError, InputError
 from search_spaces.schemes.batches import Rng
 
 
@@ -78,7 +78,11 @@ def make_plan(config: ExportConfig, *, seed: int | None = None, first_step: int 
     batches = SchemeBatches(config, first_step)
 
     def clipped_grad(loss: Callable, **settings: object) -> Callable:
-        return clipped_sum(loss, clip_norm=config.clip_norm, normalize_by=config.normalize_by, **settings)
+        """Raises `InputError` where a setting would change how far one example can move the sum, for which the noise is made."""
+        made = clipped_sum(loss, clip_norm=config.clip_norm, normalize_by=config.normalize_by, **settings)
+        if made.l2_norm_bound != config.clip_norm / config.normalize_by or not settings.get("nan_safe", True):
+            raise InputError(f"Expected settings={settings!r} to leave clip norm, normalisation and nan_safe as they were exported.")
+        return made
 
     return Plan(
         clipped_grad=clipped_grad, batch_selection_strategy=batches, noise_addition_transform=_noise(config, batches, seed), config=config,

@@ -62,10 +62,18 @@ class CorrelatedNoiseOptimizer(DPOptimizer):
         run.attach_noise()
 
     def pre_step(self, closure: Callable[[], float] | None = None) -> bool | None:
-        """As Opacus does; a batch without examples, for which there was nothing to differentiate, adds nothing."""
-        if self.run.is_empty(self.noise.step):
-            for parameter in self.params:
+        """As Opacus does, with two cases of its own, so that every step is taken and every example's part is at most the clip norm.
+
+        A batch without examples, for which there was nothing to differentiate, adds nothing; nor does an entry of a gradient that is not
+        finite, which would show through any noise.
+        """
+        for parameter in self.params:
+            if self.run.is_empty(self.noise.step):
                 parameter.grad_sample = parameter.new_zeros((0, *parameter.shape))
+            parts = parameter.grad_sample if isinstance(parameter.grad_sample, list) else [parameter.grad_sample]
+            for part in parts:
+                if part is not None:
+                    part.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
         return super().pre_step(closure)
 
     def add_noise(self) -> None:

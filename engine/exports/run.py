@@ -6,7 +6,7 @@ import numpy as np
 
 from engine.exports.config import ExportConfig
 from search_spaces import checks
-from search_spaces.errors import ExportError, HorizonExceeded
+from search_spaces.errors import ExportError, HorizonExceeded, InputError
 from search_spaces.schemes.batches import Rng
 
 
@@ -31,7 +31,10 @@ class TrainingRun:
           first_step: where a resumed run goes on; the batches before are drawn again from the same seed and dropped.
         """
         self.config = config
+        self._repeatable = rng is not None
         self.steps_drawn = checks.integer(at_least=0, at_most=config.problem.iterations, first_step=first_step)
+        if first_step and not self._repeatable:
+            raise InputError("Expected rng to be the seed of the run that is resumed: other batches would break its participations.")
         self._batches = config.mechanism.scheme.batch_iterator(num_examples, rng)
         self._first_step = self.steps_drawn
         self._noise_attached = self._started = False
@@ -49,6 +52,8 @@ class TrainingRun:
         """
         world_size = checks.integer(world_size=world_size)
         rank = checks.integer(at_least=0, at_most=world_size - 1, rank=rank)
+        if world_size > 1 and not self._repeatable:
+            raise InputError("Expected rng to be one secret seed of all processes: they share every batch.")
         if not self._noise_attached:
             raise ExportError("The noise of this configuration must be attached before batches are drawn: without it nothing is private.")
         if self._started:

@@ -1,4 +1,4 @@
-"""Private logistic regression in plain NumPy, with the batches and the correlated noise of config.json and arrays.npz beside this file.
+"""Private logistic regression in plain NumPy, with the batches and the correlated noise of config.json beside this file.
 
 Replace `load_data` and the gradient by your own; keep the order: clip every example, sum, add the noise, divide by the public constant.
 """
@@ -27,8 +27,8 @@ def main() -> None:
     run = TrainingRun(config, num_examples=len(labels))
     run.attach_noise()
     noise_rng = np.random.default_rng()
-    with np.load(HERE / "arrays.npz") as arrays:
-        column = arrays["coefficients"]
+    # The same as `coefficients` in arrays.npz, but under the seal of config.json.
+    column = np.asarray(config.mechanism.strategy.coefficients)
     weights, window = np.zeros(features.shape[1]), np.zeros((len(column) - 1, features.shape[1]))
     for step, batch in enumerate(run.batches()):
         run.expect_batch_of(step)

@@ -71,6 +71,14 @@ def test_clipped_sums_are_sums_and_not_means():
     np.testing.assert_allclose(masked["a"], data[:3].sum(axis=0) / 40, rtol=1e-5)
 
 
+@pytest.mark.parametrize("settings", [{"rescale_to_unit_norm": True}, {"nan_safe": False}])
+def test_settings_that_change_the_sensitivity_are_refused(settings):
+    with pytest.raises(InputError, match="to leave clip norm, normalisation and nan_safe as they were exported"):
+        plan_for().clipped_grad(lambda params, x: jnp.sum(params["a"] * x), **settings)
+    with pytest.raises(TypeError):
+        plan_for().clipped_grad(lambda params, x: jnp.sum(params["a"] * x), l2_clip_norm=2.0)
+
+
 def test_batches_are_the_schemes_by_jax_privacys_protocol():
     plan = plan_for()
     _, batches = started(plan)

@@ -86,6 +86,16 @@ def test_gradients_are_sums_of_clipped_ones_over_the_public_constant():
     assert np.abs(rows).max() > 0.02
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e30])
+def test_a_gradient_that_is_not_finite_or_huge_does_not_show(value):
+    features, labels = data(2).tensors
+    features[0] = value
+    rows = train(*private("poisson", dataset=TensorDataset(features, labels), lr=0.0))
+    assert np.isfinite(rows).all()
+    quiet = train(*private("poisson", dataset=TensorDataset(torch.zeros(2, 3), torch.zeros(2)), lr=0.0))
+    assert np.linalg.norm(rows - quiet, axis=1).max() <= 3 * 0.5 / 40 + 1e-6
+
+
 def test_batches_reach_the_loader_whole():
     dataset = TensorDataset(torch.arange(50, dtype=torch.float32)[:, None].repeat(1, 3), torch.arange(50))
     _, optimizer, loader = private(dataset=dataset)

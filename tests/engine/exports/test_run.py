@@ -72,6 +72,15 @@ def test_a_resumed_run_gives_out_the_remaining_batches(first_step):
     assert all(np.array_equal(a, b) for a, b in zip(rest, whole[first_step:]))
 
 
+def test_resuming_and_sharing_need_a_seed():
+    """Other random numbers would give one example participations that the law does not have."""
+    with pytest.raises(InputError, match="Expected rng to be the seed of the run that is resumed"):
+        make_run(seed=None, first_step=5)
+    with pytest.raises(InputError, match="Expected rng to be one secret seed of all processes"):
+        make_run(seed=None).batches(rank=0, world_size=2)
+    assert len(list(make_run(seed=None).batches())) == 24
+
+
 @pytest.mark.parametrize("first_step", [-1, 25, 1.0, True])
 def test_the_first_step_is_checked(first_step):
     with pytest.raises(InputError, match=r"Expected first_step=.* to be an integer in \[0, 24\]"):
