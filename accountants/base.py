@@ -21,6 +21,10 @@ class Accountant(abc.ABC):
     def unsupported(self, mechanism: Mechanism) -> str | None:
         """None if this accountant can serve the mechanism, else one sentence saying why not; cheap, a dry run."""
 
+    def by_default(self, mechanism: Mechanism) -> bool:
+        """Whether to ask when nobody names an accountant: False where an answer to a supported mechanism takes minutes."""
+        return True
+
     @abc.abstractmethod
     def delta(self, mechanism: Mechanism, *, epsilon: float) -> tuple[Evidence, Evidence]:
         """δ at ε >= 0, for `remove` and `add`, in this order.

@@ -17,6 +17,7 @@ from dp_accounting.pld.pld_pmf import DensePLDPmf
 from scipy.special import log_ndtr
 
 from accountants import ratio_law
+from accountants.balls_in_bins.accounting import GramMajorantPld
 from accountants.base import Accountant
 from accountants.evidence import DIRECTIONS, Evidence
 from accountants.gaussian import gaussian_delta_bounds, gaussian_epsilon
@@ -24,6 +25,7 @@ from accountants.ratio_law import RatioLaw
 from search_spaces import checks
 from search_spaces.errors import UnresolvedError, UnsupportedError
 from search_spaces.mechanism import Mechanism
+from search_spaces.schemes import BallsInBins
 
 _POISSON = ("poisson", "cyclic_poisson")
 _ALLOCATION = ("random_allocation", "cyclic_ra", "nested_ra")
@@ -192,19 +194,24 @@ class PldAccountant(Accountant):
     """Upper bounds from privacy loss distributions: Poisson schemes to discretisation, random allocation as K compositions of 1-out-of-n.
 
     `nested_ra` is bounded by `cyclic_ra`: it is the mixture over residues of what `cyclic_ra` is for the worst one (joint convexity).
+    `balls_in_bins` is bounded by random allocation above its Gram matrix (accountants/balls_in_bins/gram_majorant.py).
     """
 
     name = "pld"
     kind = "bound"
 
     def unsupported(self, mechanism: Mechanism) -> str | None:
+        if isinstance(mechanism.scheme, BallsInBins):
+            return GramMajorantPld().unsupported(mechanism)
         if mechanism.scheme.name in _POISSON + _ALLOCATION:
             return None
-        served = ", ".join(_POISSON + _ALLOCATION)
+        served = ", ".join((*_POISSON, *_ALLOCATION, BallsInBins.name))
         return f"{mechanism.scheme.name} has no reduction to Poisson sampling or random allocation; pld serves {served}."
 
     def delta(self, mechanism: Mechanism, *, epsilon: float) -> tuple[Evidence, Evidence]:
         epsilon = checks.non_negative(epsilon=epsilon)
+        if isinstance(mechanism.scheme, BallsInBins):
+            return self._renamed(GramMajorantPld().delta(mechanism, epsilon=epsilon))
         reduction = self._reduction(mechanism)
         start = time.perf_counter()
         mixture = reduction.mixture_delta(epsilon)
@@ -215,6 +222,8 @@ class PldAccountant(Accountant):
 
     def epsilon(self, mechanism: Mechanism, *, delta: float) -> tuple[Evidence, Evidence]:
         delta = checks.between(0, 1, delta=delta)
+        if isinstance(mechanism.scheme, BallsInBins):
+            return self._renamed(GramMajorantPld().epsilon(mechanism, delta=delta))
         reduction = self._reduction(mechanism)
         start = time.perf_counter()
         mixture = reduction.mixture_epsilon(delta)
@@ -222,6 +231,9 @@ class PldAccountant(Accountant):
             return self._evidence(mechanism, start, "epsilon", None, lambda _: (mixture, delta))
         pair = loss_distributions(reduction)
         return self._evidence(mechanism, start, "epsilon", pair, lambda loss: (min(mixture, loss.epsilon(delta)), delta))
+
+    def _renamed(self, evidence: tuple[Evidence, Evidence]) -> tuple[Evidence, Evidence]:
+        return tuple(dataclasses.replace(statement, accountant=self.name) for statement in evidence)
 
     def _reduction(self, mechanism: Mechanism) -> Reduction:
         if reason := self.unsupported(mechanism):

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterable
 
+from accountants.balls_in_bins.accounting import ConditionalComposition
 from accountants.base import Accountant
 from accountants.evidence import Evidence
 from accountants.gaussian import GaussianAccountant
@@ -16,7 +17,9 @@ from search_spaces.mechanism import Mechanism
 
 ACCOUNTANTS: dict[str, Accountant] = {
     accountant.name: accountant
-    for accountant in (GaussianAccountant(), JensenAccountant(), PldAccountant(), RenyiAccountant(), MonteCarloAccountant())
+    for accountant in (
+        GaussianAccountant(), JensenAccountant(), PldAccountant(), RenyiAccountant(), ConditionalComposition(), MonteCarloAccountant(),
+    )
 }
 """Every accountant, by name; a new one joins here and is thereby used, offered and tested (tests/contracts/accountant_contract.py)."""
 
@@ -29,8 +32,8 @@ def account(
     Args:
       mechanism: what is accounted.
       epsilon, delta: exactly one of them.
-      accountants: names, or accountants with settings of their own; None means every accountant that supports the mechanism. Of several, one
-        that cannot resolve its answer is left out with a warning.
+      accountants: names, or accountants with settings of their own; None means every accountant that supports the mechanism and answers
+        within seconds. Of several, one that cannot resolve its answer is left out with a warning.
 
     Raises:
       InputError: both or neither of ε and δ, one out of range, or an unknown name.
@@ -39,7 +42,7 @@ def account(
     """
     if (epsilon is None) == (delta is None):
         raise InputError(f"Expected exactly one of epsilon={epsilon!r} and delta={delta!r} to be given.")
-    asked = [supported(one, mechanism) for one in (supporting(mechanism) if accountants is None else accountants)]
+    asked = [supported(one, mechanism) for one in (asked_by_default(mechanism) if accountants is None else accountants)]
     evidence, failures = [], []
     for accountant in asked:
         try:
@@ -56,6 +59,11 @@ def account(
 def supporting(mechanism: Mechanism) -> tuple[str, ...]:
     """Names of the accountants that support the mechanism, in registry order."""
     return tuple(name for name, accountant in ACCOUNTANTS.items() if accountant.unsupported(mechanism) is None)
+
+
+def asked_by_default(mechanism: Mechanism) -> tuple[str, ...]:
+    """Names of those that are asked when nobody names one, in registry order."""
+    return tuple(name for name in supporting(mechanism) if ACCOUNTANTS[name].by_default(mechanism))
 
 
 def supported(accountant: str | Accountant, mechanism: Mechanism) -> Accountant:

@@ -1,7 +1,7 @@
 """The smallest noise multiplier that any deterministic accountant allows."""
 
 from accountants.calibration import Calibration, calibrate
-from accountants.registry import ACCOUNTANTS, supporting
+from accountants.registry import ACCOUNTANTS, asked_by_default
 from search_spaces.errors import CalibrationError
 from search_spaces.mechanism import Mechanism
 from search_spaces.schemes import BatchScheme
@@ -9,7 +9,7 @@ from search_spaces.strategies import ToeplitzStrategy
 
 
 def tightest_bound(scheme: BatchScheme, strategy: ToeplitzStrategy, *, epsilon: float, delta: float) -> Calibration:
-    """The calibration with the smallest σ among all accountants of kind `bound` that support the scheme.
+    """The calibration with the smallest σ among all accountants of kind `bound` that are asked by default.
 
     An accountant that finds no σ is passed over: the unamplified Gaussian mechanism always has one where participations are capped.
 
@@ -18,7 +18,7 @@ def tightest_bound(scheme: BatchScheme, strategy: ToeplitzStrategy, *, epsilon: 
       CalibrationError: no such accountant finds a σ.
     """
     found, failures = [], []
-    for name in supporting(Mechanism(scheme=scheme, strategy=strategy, sigma=1.0)):
+    for name in asked_by_default(Mechanism(scheme=scheme, strategy=strategy, sigma=1.0)):
         if ACCOUNTANTS[name].kind != "bound":
             continue
         try:

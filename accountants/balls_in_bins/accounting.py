@@ -24,9 +24,11 @@ from search_spaces.errors import InputError, UnsupportedError
 from search_spaces.mechanism import Mechanism
 from search_spaces.schemes import BallsInBins
 
-
 _LARGEST_TABLE = 2e7
 """Entries of a table of tail bounds that still takes seconds."""
+
+_QUICK_TABLE = 2e5
+"""Entries up to which conditional composition answers within seconds; composing the steps takes most of the time."""
 
 
 class _BallsInBinsAccountant(Accountant):
@@ -138,6 +140,9 @@ class ConditionalComposition(_BallsInBinsAccountant):
             for direction in DIRECTIONS
         ]
         return _described("conditional composition", tuple(found))
+
+    def by_default(self, mechanism: Mechanism) -> bool:
+        return _table_entries(mechanism) <= _QUICK_TABLE
 
     def _require_memory(self, mechanism: Mechanism) -> None:
         super()._require_memory(mechanism)

@@ -56,7 +56,7 @@ def account(
         fixed_size.refuse(scheme, sizes)
     run = None if from_ is None else inputs.read_run(from_, given | sizes)
     mechanism = inputs.make_mechanism(**given) if run is None else run.mechanism
-    names = accountant or registry.supporting(mechanism)
+    names = accountant or registry.asked_by_default(mechanism)
     accountants = [inputs.make_accountant(name, samples=samples, seed=seed) for name in names]
     if run is None:
         evidence = registry.account(mechanism, epsilon=epsilon, delta=delta, accountants=accountants)
