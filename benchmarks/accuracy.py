@@ -109,6 +109,7 @@ def draw(rows: list[dict[str, object]], path: Path) -> None:
                 yerr=[100 * statistics.stdev(row["accuracies"]) for row in chosen], marker="o", capsize=3, label=scheme,
             )
         axis.set(title=model, xlabel="ε", xscale="log", xticks=EPSILONS, xticklabels=[f"{epsilon:g}" for epsilon in EPSILONS])
+        axis.minorticks_off()
     axes[0].set_ylabel("test accuracy, %")
     axes[0].legend()
     figure.savefig(path, dpi=150)
