@@ -93,7 +93,7 @@ def certify(
     problem = Problem(iterations=scheme.iterations, participations=scheme.participations, epsilon=epsilon, delta=delta)
     certified = certify_best(
         problem, [(scheme, strategy)], certificate=certificate, seed=seed, max_samples=max_samples, progress=progress,
-        draw=draw_test if (workers or 1) == 1 else ray_drawer(workers),
+        draw=draw_test if workers in (None, 1) else ray_drawer(workers),
     )
     if out is not None:
         write_strategy(out, certified.document())

@@ -149,6 +149,17 @@ def make_accountant(name: str, *, samples: int | None, seed: int) -> Accountant:
     return MonteCarloAccountant(**given, seed=seed) if isinstance(accountant, MonteCarloAccountant) else accountant
 
 
+def check_certified(certified: bool, *, by_accountant: Mapping[str, object], by_certificate: Mapping[str, object]) -> None:
+    """Nothing if the options that were given go together: those of a certificate with --certified, those of an accountant without it.
+
+    Raises:
+      InputError: otherwise.
+    """
+    unused, how = (by_accountant, "together with --certified") if certified else (by_certificate, "without --certified")
+    if given := [f"--{name.replace('_', '-')}" for name, value in unused.items() if value is not None]:
+        raise InputError(f"Expected {', '.join(given)} not to be given {how}.")
+
+
 def new_file(path: Path) -> Path:
     """A path at which a file can be made: nothing is there yet, and its folder exists.
 

@@ -72,5 +72,8 @@ Samples = Annotated[int | None, integer_option("Monte Carlo samples per estimate
 Seed = Annotated[int, integer_option("Seed of all random numbers; the same seed gives the same result.")]
 Workers = Annotated[int | None, integer_option("Parallel workers; the result does not depend on them.", show_default="one per CPU core")]
 Certificate = Annotated[str, typer.Option(metavar="NAME", help="How σ is certified: tilted, tail-sum or published.")]
+CertificateOfCalibrate = Annotated[
+    str | None, typer.Option(metavar="NAME", help="With --certified, how: tilted, tail-sum or published.", show_default="tilted")
+]
 MaxSamples = Annotated[int | None, integer_option("Most samples of one certifying test.", show_default="that certificate's")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]

@@ -98,6 +98,17 @@ def print_certified(certified: CertifiedStrategy) -> None:
     print_evidence(certified.evidence)
 
 
+def print_certified_sigma(certified: CertifiedStrategy, *, as_json: bool) -> None:
+    """σ, RMSE and the certificate's two statements, one for each direction; the table has every other accountant's besides."""
+    from engine.certification import certified_evidence
+
+    if not as_json:
+        print_certified(certified)
+        return
+    mechanism, evidence = certified.mechanism, certified_evidence(certified.certificate)
+    print_json({"sigma": mechanism.sigma, "rmse": mechanism.rmse, "evidence": [e.to_dict() for e in evidence]})
+
+
 def print_calibrated_fixed_size(mechanism: FixedSizeMechanism, evidence: Sequence[Evidence], *, as_json: bool) -> None:
     """σ and T of a calibrated mechanism with fixed-size batches, and the evidence."""
     if as_json:

@@ -27,7 +27,13 @@ def calibrate(
         typer.Option(metavar="NAME", help="The accountant to calibrate with.", show_default="the tightest bound that applies"),
     ] = None,
     samples: options.Samples = None,
+    certified: Annotated[
+        bool, typer.Option("--certified", help="Certify σ as `certify` does, without writing a file; in place of --accountant.")
+    ] = False,
+    certificate: options.CertificateOfCalibrate = None,
+    max_samples: options.MaxSamples = None,
     seed: options.Seed = 0,
+    workers: options.Workers = None,
     json: options.AsJson = False,
 ) -> None:
     """Find the smallest σ with which a scheme and strategy meet (ε, δ) in both directions."""
@@ -36,9 +42,12 @@ def calibrate(
     from launch import fixed_size, inputs, output
     from search_spaces.problem import FIXED_SIZE
 
+    settings = {"certificate": certificate, "max_samples": max_samples, "workers": workers}
+    inputs.check_certified(certified, by_accountant={"accountant": accountant, "samples": samples}, by_certificate=settings)
     if scheme == FIXED_SIZE:
         fixed_size.refuse(scheme, {
             "participations": participations, "bandwidth": bandwidth, "r": r, "coefficients": coefficients, "samples": samples,
+            "certified": certified or None,
         })
         mechanism, evidence = fixed_size.calibrated(
             dataset_size=dataset_size, batch_size=batch_size, iterations=iterations, sigma=sigma, epsilon=epsilon, delta=delta,
@@ -50,6 +59,16 @@ def calibrate(
     fixed_size.expect_given(scheme, {"iterations": iterations, "participations": participations})
     strategy = inputs.make_strategy(iterations=iterations, bandwidth=bandwidth, r=r, coefficients=coefficients)
     batch_scheme = inputs.make_scheme(strategy, name=scheme, participations=participations)
+    if certified:
+        from engine.certification import certify
+
+        with output.progress() as progress:
+            made = certify(
+                scheme=batch_scheme, strategy=strategy, epsilon=epsilon, delta=delta, seed=seed, progress=progress,
+                **{name: value for name, value in settings.items() if value is not None},
+            )
+        output.print_certified_sigma(made, as_json=json)
+        return
     if accountant is None:
         result = tightest_bound(batch_scheme, strategy, epsilon=epsilon, delta=delta)
     else:

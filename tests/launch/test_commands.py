@@ -5,6 +5,7 @@ import json
 import pytest
 
 from accountants.registry import account
+from engine.certification import certify
 from engine.results import read_strategy, write_strategy
 from launch import cli
 from search_spaces.mechanism import Mechanism
@@ -79,6 +80,24 @@ def test_calibration_by_estimate_says_so(bandsmith):
     assert {e["kind"] for e in bandsmith(f"{command} --json").json["evidence"]} == {"estimate"}
     outcome = bandsmith(command)
     assert outcome.code == 0 and "estimate, no guarantee" in outcome.out
+
+
+@pytest.mark.parametrize(("scheme", "kind"), [("nested_ra", "certified"), ("cyclic_ra", "bound")])
+def test_certified_calibration_has_one_statement_per_direction(bandsmith, folder, scheme, kind):
+    target = dict(epsilon=1.0, delta=5e-2)
+    outcome = bandsmith(f"calibrate --scheme {scheme} {SMALL} --r 0.1 --epsilon 1 --delta 5e-2 --certified --seed 3 --json")
+    assert outcome.code == 0, outcome.err
+    found = outcome.json
+    assert set(found) == {"sigma", "rmse", "evidence"} and list(folder.iterdir()) == []
+    strategy = harmonic(iterations=32, bandwidth=4, r=0.1)
+    assert found["rmse"] == pytest.approx(strategy.rmse(sigma=found["sigma"], participations=2))
+    assert [e["direction"] for e in found["evidence"]] == ["remove", "add"]
+    assert found["evidence"][0]["kind"] == kind and {e["kind"] for e in found["evidence"]} <= {kind, "bound"}
+    assert all(set(e) == FIELDS and e["epsilon"] == target["epsilon"] and e["delta"] <= target["delta"] for e in found["evidence"])
+    scheme = make_scheme(scheme, iterations=32, participations=2, bandwidth=4)
+    made = certify(scheme=scheme, strategy=strategy, seed=3, **target)
+    assert made.mechanism.sigma == found["sigma"]
+    assert without_seconds(found["evidence"]) == without_seconds([e.to_dict() for e in made.evidence[:2]])
 
 
 def test_compare_prints_one_row_per_scheme(bandsmith):
