@@ -4,6 +4,8 @@ import abc
 from typing import ClassVar
 
 from accountants.evidence import Evidence
+from search_spaces.dense_strategies import OverlappingMechanism
+from search_spaces.errors import UnsupportedError
 from search_spaces.mechanism import Mechanism
 
 
@@ -25,6 +27,11 @@ class Accountant(abc.ABC):
         """Whether to ask when nobody names an accountant: False where an answer to a supported mechanism takes minutes."""
         return True
 
+    def require_support(self, mechanism: Mechanism) -> None:
+        """Raises UnsupportedError with the reason if the mechanism is not supported."""
+        if reason := self.unsupported(mechanism):
+            raise UnsupportedError(reason)
+
     @abc.abstractmethod
     def delta(self, mechanism: Mechanism, *, epsilon: float) -> tuple[Evidence, Evidence]:
         """δ at ε >= 0, for `remove` and `add`, in this order.
@@ -38,3 +45,10 @@ class Accountant(abc.ABC):
     @abc.abstractmethod
     def epsilon(self, mechanism: Mechanism, *, delta: float) -> tuple[Evidence, Evidence]:
         """ε at δ in (0, 1), for `remove` and `add`, in this order; raises as `delta` does."""
+
+
+def overlap(mechanism: Mechanism) -> str | None:
+    """Why an accountant that needs windows without overlap does not serve a mechanism; None where it does."""
+    if isinstance(mechanism, OverlappingMechanism):
+        return f"With this matrix, the columns of one example's participations may overlap under {mechanism.scheme.name}."
+    return None

@@ -6,13 +6,13 @@ import time
 
 from accountants.base import Accountant
 from accountants.evidence import Evidence, worst
-from accountants.gaussian import GaussianAccountant
+from accountants.gaussian import GaussianAccountant, gaussian_mu
 from accountants.registry import supported
 from search_spaces import checks
+from search_spaces.dense_strategies import Strategy, make_mechanism
 from search_spaces.errors import CalibrationError, NumericalError, UnresolvedError
 from search_spaces.mechanism import Mechanism
 from search_spaces.schemes import BatchScheme
-from search_spaces.strategies import ToeplitzStrategy
 
 TOLERANCE = 1e-4
 """Default relative distance of σ from the largest multiplier that was seen to miss the target."""
@@ -43,8 +43,8 @@ class Calibration:
 
 
 def calibrate(
-    scheme: BatchScheme, strategy: ToeplitzStrategy, *,
-    epsilon: float, delta: float, accountant: Accountant | str, tolerance: float = TOLERANCE,
+    scheme: BatchScheme, strategy: Strategy, *,
+    epsilon: float, delta: float, accountant: Accountant | str, tolerance: float = TOLERANCE, at_most: float | None = None,
 ) -> Calibration:
     """The smallest σ at which both directions of the accountant's δ(ε) are at most δ.
 
@@ -55,29 +55,32 @@ def calibrate(
       delta: target δ in (0, 1).
       accountant: an accountant or the name of one.
       tolerance: relative tolerance of σ, > 0.
+      at_most: a σ > 0 beyond which none is of interest; None means that larger ones than the unamplified Gaussian mechanism's are tried too.
 
     Raises:
-      InputError: a target out of range.
+      InputError: a target, or `at_most`, out of range.
       UnsupportedError: the accountant does not support the scheme.
       CalibrationError: no multiplier in the searched range was seen to meet the target, or all did.
     """
-    start = time.perf_counter()
+    started = time.perf_counter()
     epsilon, delta = checks.positive(epsilon=epsilon), checks.between(0, 1, delta=delta)
     tolerance = checks.between(0, 1, tolerance=tolerance)
-    mechanism = Mechanism(scheme=scheme, strategy=strategy, sigma=1.0)
+    mechanism = make_mechanism(scheme=scheme, strategy=strategy, sigma=1.0)
     accountant = supported(accountant, mechanism)
     search = _Search(accountant=accountant, mechanism=mechanism, epsilon=epsilon, delta=delta)
-    # No amplified bound needs more than the unamplified Gaussian mechanism does.
-    enough = GaussianAccountant().sigma(scheme, strategy, epsilon=epsilon, delta=delta)
     if isinstance(accountant, GaussianAccountant):
-        best = search.probe(math.log(enough))
+        best = search.probe(math.log(accountant.sigma(scheme, strategy, epsilon=epsilon, delta=delta)))
     else:
-        best = search.narrowed(*search.bracket(math.log(enough)), tolerance)
+        # No amplified bound needs more than the unamplified Gaussian mechanism does, up to rounding.
+        enough = mechanism.sensitivity / gaussian_mu(epsilon=epsilon, delta=delta) * (1 + 1e-9)
+        if at_most is not None:
+            enough = min(enough, checks.positive(at_most=at_most))
+        best = search.narrowed(*search.bracket(math.log(enough), raised=_RAISED if at_most is None else 0), tolerance)
     if not best.meets:
         raise CalibrationError(f"{accountant.name} finds no noise multiplier for ({epsilon:g}, {delta:g})-DP: {search.report(best)}.")
     return Calibration(
         sigma=best.sigma, evidence=best.evidence, accountant=accountant.name,
-        evaluations=search.evaluations, seconds=time.perf_counter() - start,
+        evaluations=search.evaluations, seconds=time.perf_counter() - started,
     )
 
 
@@ -129,14 +132,14 @@ class _Search:
         achieved = worst(evidence).delta
         return _Probe(sigma=sigma, excess=math.log(achieved / self.delta) if achieved > 0 else -math.inf, evidence=evidence)
 
-    def bracket(self, log_sigma: float) -> tuple[_Probe, _Probe]:
-        """(too small, large enough), starting from a multiplier that should be large enough."""
+    def bracket(self, log_sigma: float, *, raised: int) -> tuple[_Probe, _Probe]:
+        """(too small, large enough), starting from a multiplier that should be large enough; else from that, doubled up to `raised` times."""
         high = self.probe(log_sigma)
-        for _ in range(_RAISED):
+        for _ in range(raised):
             if not high.misses:
                 break
             high = self.probe(math.log(high.sigma) + math.log(2))
-        else:
+        if high.misses:
             raise CalibrationError(
                 f"{self.accountant.name} finds no noise multiplier up to {high.sigma:.4g} for ({self.epsilon:g}, {self.delta:g})-DP: "
                 f"{self.report(high)}."

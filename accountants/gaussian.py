@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import erfcx, ndtr, ndtri
 
-from accountants.base import Accountant
+from accountants.base import Accountant, overlap
 from accountants.evidence import DIRECTIONS, Evidence
 from search_spaces import checks
 from search_spaces.errors import UnsupportedError
@@ -110,16 +110,18 @@ class GaussianAccountant(Accountant):
     kind = "bound"
 
     def unsupported(self, mechanism: Mechanism) -> str | None:
-        return None
+        return overlap(mechanism)
 
     def delta(self, mechanism: Mechanism, *, epsilon: float) -> tuple[Evidence, Evidence]:
         start = time.perf_counter()
+        self.require_support(mechanism)
         epsilon = checks.non_negative(epsilon=epsilon)
         delta = float(gaussian_delta_bounds(epsilon=epsilon, mu=mechanism.sensitivity / mechanism.sigma)[1])
         return self._evidence(mechanism, epsilon, delta, "delta", start)
 
     def epsilon(self, mechanism: Mechanism, *, delta: float) -> tuple[Evidence, Evidence]:
         start = time.perf_counter()
+        self.require_support(mechanism)
         delta = checks.between(0, 1, delta=delta)
         epsilon = max(0.0, gaussian_epsilon(delta=delta, mu=mechanism.sensitivity / mechanism.sigma))
         return self._evidence(mechanism, epsilon, delta, "epsilon", start)

@@ -10,7 +10,7 @@ import functools
 import math
 import time
 
-from accountants.base import Accountant
+from accountants.base import Accountant, overlap
 from accountants.estimators import ROUND_UP, AddEnvelope, add_envelope
 from accountants.evidence import Evidence
 from accountants.gaussian import GaussianAccountant, gaussian_delta_bounds, gaussian_epsilon
@@ -24,7 +24,7 @@ class JensenAccountant(Accountant):
     kind = "bound"
 
     def unsupported(self, mechanism: Mechanism) -> str | None:
-        return None
+        return overlap(mechanism)
 
     def delta(self, mechanism: Mechanism, *, epsilon: float) -> tuple[Evidence, Evidence]:
         start = time.perf_counter()

@@ -23,7 +23,7 @@ from accountants.evidence import DIRECTIONS, Evidence
 from accountants.gaussian import gaussian_delta_bounds, gaussian_epsilon
 from accountants.ratio_law import RatioLaw
 from search_spaces import checks
-from search_spaces.errors import UnresolvedError, UnsupportedError
+from search_spaces.errors import UnresolvedError
 from search_spaces.mechanism import Mechanism
 from search_spaces.schemes import BallsInBins
 
@@ -236,8 +236,7 @@ class PldAccountant(Accountant):
         return tuple(dataclasses.replace(statement, accountant=self.name) for statement in evidence)
 
     def _reduction(self, mechanism: Mechanism) -> Reduction:
-        if reason := self.unsupported(mechanism):
-            raise UnsupportedError(reason)
+        self.require_support(mechanism)
         return Reduction.of(mechanism)
 
     def _evidence(

@@ -9,7 +9,7 @@ tilt instead of averaging it. log Z_⊥ is convex in α and 0 at α = 1, so chor
 add. Rényi moments of order 1−α have no expansion over schedules; the closed bound by Jensen's inequality serves (`accountants.jensen`).
 
 balls-in-bins. The dynamic program over bins reaches higher orders, at the price of truncations and without the factor; the smaller of
-both bounds is stated in each direction.
+both bounds is stated in each direction. It is the only one where windows overlap.
 """
 
 import dataclasses
@@ -20,18 +20,17 @@ from collections.abc import Callable
 import numpy as np
 import scipy.optimize
 
-from accountants.balls_in_bins.accounting import renyi_evidence
+from accountants.balls_in_bins.accounting import RenyiBallsInBins, renyi_evidence
 from accountants.balls_in_bins.gram import cyclic_bandwidth, mechanism_gram
 from accountants.balls_in_bins.renyi_dp import moments
 from accountants.balls_in_bins.renyi_truncations import operations, wraps
-from accountants.base import Accountant
+from accountants.base import Accountant, overlap
 from accountants.evidence import Evidence
 from accountants.gaussian import GaussianAccountant, gaussian_factor
 from accountants.jensen import JensenAccountant
 from accountants.tilted import tilted_cost, tilted_log_moment, tilted_unsupported
 from accountants.tilted.estimators import bound_from_log, log_remove_bound
 from search_spaces import checks
-from search_spaces.errors import UnsupportedError
 from search_spaces.mechanism import Mechanism
 from search_spaces.schemes import BallsInBins
 
@@ -55,6 +54,8 @@ class RenyiAccountant(Accountant):
     kind = "bound"
 
     def unsupported(self, mechanism: Mechanism) -> str | None:
+        if overlap(mechanism):
+            return RenyiBallsInBins().unsupported(mechanism)
         if reason := tilted_unsupported(mechanism, alpha=2):
             return reason
         if (products := tilted_cost(mechanism, alpha=2).operations) > MOST_PRODUCTS:
@@ -64,7 +65,9 @@ class RenyiAccountant(Accountant):
     def delta(self, mechanism: Mechanism, *, epsilon: float) -> tuple[Evidence, Evidence]:
         start = time.perf_counter()
         epsilon = checks.non_negative(epsilon=epsilon)
-        self._require_support(mechanism)
+        self.require_support(mechanism)
+        if overlap(mechanism):
+            return renyi_evidence(mechanism, epsilon=epsilon)
         curve = _remove_curve(mechanism)
         delta, order = curve.delta(epsilon)
         remove, _ = GaussianAccountant().delta(mechanism, epsilon=epsilon)
@@ -76,7 +79,9 @@ class RenyiAccountant(Accountant):
     def epsilon(self, mechanism: Mechanism, *, delta: float) -> tuple[Evidence, Evidence]:
         start = time.perf_counter()
         delta = checks.between(0, 1, delta=delta)
-        self._require_support(mechanism)
+        self.require_support(mechanism)
+        if overlap(mechanism):
+            return renyi_evidence(mechanism, delta=delta)
         curve = _remove_curve(mechanism)
         remove, _ = GaussianAccountant().epsilon(mechanism, delta=delta)
         epsilon = _smallest(lambda candidate: curve.delta(candidate)[0] <= delta, remove.epsilon)
@@ -84,10 +89,6 @@ class RenyiAccountant(Accountant):
             remove = self._amplified(remove, curve, curve.delta(epsilon)[1], start, epsilon=epsilon)
         statements = remove, JensenAccountant().epsilon(mechanism, delta=delta)[1]
         return self._stated(mechanism, statements, start, delta=delta)
-
-    def _require_support(self, mechanism: Mechanism) -> None:
-        if reason := self.unsupported(mechanism):
-            raise UnsupportedError(reason)
 
     def _amplified(self, remove: Evidence, curve: "_Curve", order: float, start: float, **value: float) -> Evidence:
         details = {

@@ -14,6 +14,7 @@ from search_spaces.schemes import BatchScheme
 if TYPE_CHECKING:
     from accountants.base import Accountant
     from engine.imports import ImportedRun
+    from search_spaces.dense_strategies import DenseStrategy, OverlappingMechanism, Strategy
     from search_spaces.mechanism import Mechanism
     from search_spaces.strategies import ToeplitzStrategy
 
@@ -70,6 +71,28 @@ def read_coefficients(path: Path) -> tuple[float, ...]:
     return tuple(numbers)
 
 
+def read_matrix(path: Path) -> DenseStrategy:
+    """The matrix C in a .npy file; nothing in the file is ever unpickled.
+
+    Raises:
+      InputError: the file cannot be read, holds something else than real numbers, is too large, or `DenseStrategy` refuses its matrix.
+    """
+    import numpy as np
+
+    from accountants.balls_in_bins.gram import require_memory
+    from search_spaces.dense_strategies import DenseStrategy
+
+    try:
+        matrix = np.lib.format.open_memmap(path, mode="r")
+    except (OSError, ValueError, EOFError) as error:
+        reason = _reason(error) if isinstance(error, OSError) else str(error)
+        raise InputError(f"Expected matrix={str(path)!r} to be a readable .npy file of numbers: {reason}.") from error
+    if matrix.dtype.kind not in "fiu":
+        raise InputError(f"Expected matrix={str(path)!r} to hold real numbers, not {matrix.dtype}.")
+    require_memory(8.0 * matrix.size, f"matrix={str(path)!r}")
+    return DenseStrategy(matrix=matrix)
+
+
 def make_strategy(*, iterations: int, bandwidth: int | None, r: float | None, coefficients: Path | None) -> ToeplitzStrategy:
     """The strategy that --bandwidth, --r and --coefficients describe together; with none of them, the identity (DP-SGD).
 
@@ -94,6 +117,29 @@ def make_strategy(*, iterations: int, bandwidth: int | None, r: float | None, co
     return strategies.identity(iterations=iterations)
 
 
+def make_overlapping(
+    path: Path, *, scheme: str, participations: int, unused: Mapping[str, object],
+) -> tuple[BatchScheme, DenseStrategy]:
+    """Balls-in-bins and the strategy in a .npy file, whose size is T.
+
+    Args:
+      path: the file.
+      scheme: name of the scheme.
+      participations: K.
+      unused: the options that the file replaces, by name.
+
+    Raises:
+      InputError: one of those is given, another scheme, K does not divide T, or the file is refused.
+    """
+    if given := [f"--{name}" for name, value in unused.items() if value is not None]:
+        raise InputError(f"Expected {', '.join(given)} not to be given with matrix={str(path)!r}: the file replaces it.")
+    allowed = schemes.BallsInBins.name
+    if scheme != allowed:
+        raise InputError(f"Expected scheme={scheme!r} to be {allowed!r} with matrix={str(path)!r}: no other scheme serves any matrix.")
+    strategy = read_matrix(path)
+    return schemes.BallsInBins(iterations=strategy.iterations, participations=participations), strategy
+
+
 def make_scheme(strategy: ToeplitzStrategy, *, name: str, participations: int) -> BatchScheme:
     """The scheme called `name` whose separation is the strategy's bandwidth.
 
@@ -103,22 +149,41 @@ def make_scheme(strategy: ToeplitzStrategy, *, name: str, participations: int) -
     return schemes.make_scheme(name, iterations=strategy.iterations, participations=participations, bandwidth=strategy.bandwidth)
 
 
+def make_choice(
+    *, scheme: str, iterations: int | None, participations: int, bandwidth: int | None, r: float | None, coefficients: Path | None,
+    matrix: Path | None,
+) -> tuple[BatchScheme, Strategy]:
+    """The scheme and the strategy that the options describe.
+
+    Raises:
+      InputError: a value out of range, or two that exclude each other.
+    """
+    if matrix is not None:
+        replaced = {"iterations": iterations, "bandwidth": bandwidth, "r": r, "coefficients": coefficients}
+        return make_overlapping(matrix, scheme=scheme, participations=participations, unused=replaced)
+    strategy = make_strategy(iterations=iterations, bandwidth=bandwidth, r=r, coefficients=coefficients)
+    return make_scheme(strategy, name=scheme, participations=participations), strategy
+
+
 def make_mechanism(
     *, scheme: str | None, iterations: int | None, participations: int | None, sigma: float | None, bandwidth: int | None, r: float | None,
-    coefficients: Path | None,
-) -> Mechanism:
+    coefficients: Path | None, matrix: Path | None,
+) -> Mechanism | OverlappingMechanism:
     """The mechanism that the options describe.
 
     Raises:
-      InputError: one of the first four is missing, or a value out of range.
+      InputError: one of the first four is missing (the iterations only without a matrix), or a value out of range.
     """
-    from search_spaces.mechanism import Mechanism
+    from search_spaces.dense_strategies import make_mechanism as make
 
-    needed = {"scheme": scheme, "iterations": iterations, "participations": participations, "sigma": sigma}
+    needed = {"scheme": scheme, "iterations": matrix or iterations, "participations": participations, "sigma": sigma}
     if missing := [f"--{name}" for name, value in needed.items() if value is None]:
         raise InputError(f"Expected {', '.join(missing)} to be given, or --from in place of all options of the mechanism.")
-    strategy = make_strategy(iterations=iterations, bandwidth=bandwidth, r=r, coefficients=coefficients)
-    return Mechanism(scheme=make_scheme(strategy, name=scheme, participations=participations), strategy=strategy, sigma=sigma)
+    batch_scheme, strategy = make_choice(
+        scheme=scheme, iterations=iterations, participations=participations, bandwidth=bandwidth, r=r, coefficients=coefficients,
+        matrix=matrix,
+    )
+    return make(scheme=batch_scheme, strategy=strategy, sigma=sigma)
 
 
 def read_run(path: Path, given: Mapping[str, object]) -> ImportedRun:

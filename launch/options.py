@@ -55,6 +55,13 @@ R = Annotated[float | None, number_option("Parameter r of the harmonic family, s
 Coefficients = Annotated[
     Path | None, typer.Option(metavar="FILE", help="First column of C, one number a line, used as given (not rescaled); replaces --r.")
 ]
+Matrix = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="C as a NumPy .npy file, T×T, lower triangular, entries >= 0; with balls_in_bins only, in place of --iterations, "
+        "--bandwidth, --r and --coefficients.",
+    ),
+]
 Sigma = Annotated[float, number_option("Noise multiplier σ > 0 (clip norm 1).")]
 
 Schemes = Annotated[

@@ -15,7 +15,9 @@ import scipy.signal
 
 from search_spaces import checks
 from search_spaces.errors import InputError, UnsupportedError
-from search_spaces.schemes import BallsInBins
+from search_spaces.mechanism import Mechanism
+from search_spaces.schemes import BallsInBins, BatchScheme
+from search_spaces.strategies import ToeplitzStrategy
 
 
 def square_root_column(*, iterations: int, bandwidth: int) -> np.ndarray:
@@ -168,7 +170,8 @@ def inverse_square_root(*, iterations: int, bandwidth: int) -> FullToeplitzStrat
 class OverlappingMechanism:
     """Balls-in-bins with a strategy whose columns may outlast the gap between two participations; clip norm 1.
 
-    It has the attributes of `search_spaces.mechanism.Mechanism` and is not one, because all other accountants need windows without overlap.
+    It has the attributes of `search_spaces.mechanism.Mechanism` and is not one, because all other accountants need windows without overlap:
+    they refuse it.
 
     Attributes:
       scheme: balls-in-bins, T = K·b.
@@ -195,7 +198,22 @@ class OverlappingMechanism:
         """The same scheme and strategy with another noise multiplier."""
         return dataclasses.replace(self, sigma=sigma)
 
+    @functools.cached_property
+    def sensitivity(self) -> float:
+        """The largest ‖Cx‖ of a schedule x: its K columns overlap, so that it can be up to √K times what it is without overlap."""
+        columns = self.strategy.dense().reshape(self.scheme.iterations, self.scheme.participations, self.scheme.separation)
+        return float(np.linalg.norm(columns.sum(axis=1), axis=0).max())
+
     @property
     def rmse(self) -> float:
         """RMSE of the prefix sums, (1/K) √(TSE/T)."""
         return self.strategy.rmse(sigma=self.sigma, participations=self.scheme.participations)
+
+
+Strategy = ToeplitzStrategy | DenseStrategy | FullToeplitzStrategy
+
+
+def make_mechanism(*, scheme: BatchScheme, strategy: Strategy, sigma: float) -> Mechanism | OverlappingMechanism:
+    """The mechanism of a strategy of either kind; raises as the two classes do."""
+    kind = Mechanism if isinstance(strategy, ToeplitzStrategy) else OverlappingMechanism
+    return kind(scheme=scheme, strategy=strategy, sigma=sigma)

@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,7 @@ def test_command_runs(command, folder, monkeypatch, capsys):
         assert code == 0, err
         assert json.loads(out) if "--json" in command else out
     else:
+        command = re.sub("^python ", f"{shlex.quote(sys.executable)} ", command)
         subprocess.run(["bash", "-ec", command], check=True, timeout=60)
 
 

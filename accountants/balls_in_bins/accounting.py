@@ -20,7 +20,7 @@ from accountants.balls_in_bins.renyi_choice import BUDGET, renyi_bounds
 from accountants.base import Accountant
 from accountants.evidence import DIRECTIONS, Evidence
 from search_spaces import checks
-from search_spaces.errors import InputError, UnsupportedError
+from search_spaces.errors import InputError
 from search_spaces.mechanism import Mechanism
 from search_spaces.schemes import BallsInBins
 
@@ -59,8 +59,7 @@ class _BallsInBinsAccountant(Accountant):
         return self._evidence(mechanism, delta=checks.between(0, 1, delta=delta))
 
     def _evidence(self, mechanism: Mechanism, **question: float) -> tuple[Evidence, Evidence]:
-        if reason := self.unsupported(mechanism):
-            raise UnsupportedError(reason)
+        self.require_support(mechanism)
         return _statements(self.name, mechanism, lambda: self.bounds(mechanism, **question), question)
 
 

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import scipy.optimize
 
-from accountants.base import Accountant
+from accountants.base import Accountant, overlap
 from accountants.evidence import DIRECTIONS, Evidence
 from accountants.monte_carlo.mixture import (
     FEWEST_EFFECTIVE_SAMPLES,
@@ -20,7 +20,7 @@ from accountants.monte_carlo.mixture import (
 )
 from accountants.monte_carlo.streams import Stream
 from search_spaces import checks
-from search_spaces.errors import UnresolvedError, UnsupportedError
+from search_spaces.errors import UnresolvedError
 from search_spaces.mechanism import Mechanism
 
 _REFERENCE_EPSILON = 1.0
@@ -43,7 +43,9 @@ class MonteCarloAccountant(Accountant):
         self.seed = checks.integer(at_least=0, seed=seed)
 
     def unsupported(self, mechanism: Mechanism) -> str | None:
-        return None if mechanism.scheme.amplified else f"{mechanism.scheme.name} draws nothing at random, so there is nothing to sample."
+        if not mechanism.scheme.amplified:
+            return f"{mechanism.scheme.name} draws nothing at random, so there is nothing to sample."
+        return overlap(mechanism)
 
     def delta(self, mechanism: Mechanism, *, epsilon: float) -> tuple[Evidence, Evidence]:
         started = time.perf_counter()
@@ -61,8 +63,7 @@ class MonteCarloAccountant(Accountant):
         return tuple(self._epsilon(mechanism, drawn, i, delta, started) for i in range(2))
 
     def _draw(self, mechanism: Mechanism, epsilon: float) -> WeightedSample:
-        if reason := self.unsupported(mechanism):
-            raise UnsupportedError(reason)
+        self.require_support(mechanism)
         stream = Stream(seed=self.seed, purpose="estimate")
         draw = functools.partial(
             weighted_samples, mechanism.scheme, mechanism.strategy, sigmas=[mechanism.sigma], stream=stream,

@@ -27,6 +27,7 @@ def account(
     bandwidth: options.Bandwidth = None,
     r: options.R = None,
     coefficients: options.Coefficients = None,
+    matrix: options.Matrix = None,
     epsilon: Annotated[float | None, options.number_option("ε >= 0 at which to state δ; give this or --delta.")] = None,
     delta: Annotated[float | None, options.number_option("δ in (0, 1) at which to state ε; give this or --epsilon.")] = None,
     accountant: Annotated[
@@ -42,7 +43,7 @@ def account(
     from launch import fixed_size, inputs, output
     from search_spaces.problem import FIXED_SIZE
 
-    of_scheme = {"participations": participations, "bandwidth": bandwidth, "r": r, "coefficients": coefficients}
+    of_scheme = {"participations": participations, "bandwidth": bandwidth, "r": r, "coefficients": coefficients, "matrix": matrix}
     if scheme == FIXED_SIZE and from_ is None:
         fixed_size.refuse(scheme, of_scheme | {"samples": samples})
         output.print_statements(fixed_size.statements(

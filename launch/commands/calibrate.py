@@ -22,6 +22,7 @@ def calibrate(
     bandwidth: options.Bandwidth = None,
     r: options.R = None,
     coefficients: options.Coefficients = None,
+    matrix: options.Matrix = None,
     accountant: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="The accountant to calibrate with.", show_default="the tightest bound that applies"),
@@ -43,11 +44,12 @@ def calibrate(
     from search_spaces.problem import FIXED_SIZE
 
     settings = {"certificate": certificate, "max_samples": max_samples, "workers": workers}
-    inputs.check_certified(certified, by_accountant={"accountant": accountant, "samples": samples}, by_certificate=settings)
+    without_certificate = {"accountant": accountant, "samples": samples, "matrix": matrix}
+    inputs.check_certified(certified, by_accountant=without_certificate, by_certificate=settings)
     if scheme == FIXED_SIZE:
         fixed_size.refuse(scheme, {
-            "participations": participations, "bandwidth": bandwidth, "r": r, "coefficients": coefficients, "samples": samples,
-            "certified": certified or None,
+            "participations": participations, "bandwidth": bandwidth, "r": r, "coefficients": coefficients, "matrix": matrix,
+            "samples": samples, "certified": certified or None,
         })
         mechanism, evidence = fixed_size.calibrated(
             dataset_size=dataset_size, batch_size=batch_size, iterations=iterations, sigma=sigma, epsilon=epsilon, delta=delta,
@@ -56,15 +58,17 @@ def calibrate(
         output.print_calibrated_fixed_size(mechanism, evidence, as_json=json)
         return
     fixed_size.refuse(scheme, {"dataset-size": dataset_size, "batch-size": batch_size, "sigma": sigma})
-    fixed_size.expect_given(scheme, {"iterations": iterations, "participations": participations})
-    strategy = inputs.make_strategy(iterations=iterations, bandwidth=bandwidth, r=r, coefficients=coefficients)
-    batch_scheme = inputs.make_scheme(strategy, name=scheme, participations=participations)
+    fixed_size.expect_given(scheme, {"iterations": matrix or iterations, "participations": participations})
+    batch_scheme, strategy = inputs.make_choice(
+        scheme=scheme, iterations=iterations, participations=participations, bandwidth=bandwidth, r=r, coefficients=coefficients,
+        matrix=matrix,
+    )
     if certified:
         from engine.certification import certify
 
         with output.progress() as progress:
             made = certify(
-                scheme=batch_scheme, strategy=strategy, epsilon=epsilon, delta=delta, seed=seed, progress=progress,
+                scheme=batch_scheme, strategy=strategy, epsilon=epsilon, delta=delta, seed=seed, others=False, progress=progress,
                 **{name: value for name, value in settings.items() if value is not None},
             )
         output.print_certified_sigma(made, as_json=json)

@@ -9,7 +9,8 @@ from accountants.calibration import TOLERANCE, calibrate
 from accountants.evidence import DIRECTIONS, Evidence
 from accountants.gaussian import GaussianAccountant, gaussian_delta, gaussian_mu
 from accountants.pld import PldAccountant
-from accountants.registry import ACCOUNTANTS
+from accountants.registry import ACCOUNTANTS, asked_by_default
+from accountants.tightest import tightest_bound
 from search_spaces.errors import CalibrationError, InputError, NumericalError, UnresolvedError, UnsupportedError
 from search_spaces.mechanism import Mechanism
 from search_spaces.schemes import SCHEMES, BatchScheme, make_scheme
@@ -111,6 +112,33 @@ def test_tolerance_is_kept_with_few_evaluations(tolerance):
     root = 0.7 / gaussian_mu(epsilon=1.0, delta=1e-6)
     assert root * (1 - 1e-9) <= result.sigma <= root * (1 + tolerance)
     assert len(accountant.asked) == result.evaluations <= 25
+
+
+def test_nothing_beyond_the_largest_multiplier_of_interest_is_tried():
+    scheme, strategy = problem()
+    needs = lambda: Scripted(lambda sigma: min(1.0, 1e-6 * (0.9 / sigma) ** 30))
+    accountant = needs()
+    result = calibrate(scheme, strategy, epsilon=1.0, delta=1e-6, accountant=accountant, at_most=0.95)
+    assert 0.9 <= result.sigma <= 0.9 * (1 + TOLERANCE) and max(accountant.asked) <= 0.95 * (1 + 1e-12)
+    accountant = needs()
+    with pytest.raises(CalibrationError, match="no noise multiplier up to 0.85"):
+        calibrate(scheme, strategy, epsilon=1.0, delta=1e-6, accountant=accountant, at_most=0.85)
+    assert len(accountant.asked) == 1
+    with pytest.raises(InputError, match="at_most=-1"):
+        calibrate(scheme, strategy, epsilon=1.0, delta=1e-6, accountant=accountant, at_most=-1)
+
+
+@pytest.mark.parametrize("name", ["cyclic_ra", "min_sep_ra", "poisson"])
+def test_the_tightest_bound_is_the_smallest_of_all(name):
+    scheme, strategy = problem(name, iterations=24, participations=2, bandwidth=3)
+    target = {"epsilon": 2.0, "delta": 1e-4, "tolerance": 1e-3}
+    mechanism, sigmas = Mechanism(scheme=scheme, strategy=strategy, sigma=1.0), []
+    for accountant in asked_by_default(mechanism):
+        if ACCOUNTANTS[accountant].kind == "bound":
+            sigmas.append(calibrate(scheme, strategy, accountant=accountant, **target).sigma)
+    best = tightest_bound(scheme, strategy, **target)
+    assert min(sigmas) * (1 - 1e-3) <= best.sigma <= min(sigmas) * (1 + 2e-3)
+    assert max(statement.delta for statement in best.evidence) <= 1e-4
 
 
 def test_the_worse_direction_decides():

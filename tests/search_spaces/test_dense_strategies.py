@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from search_spaces.dense_strategies import (
-    DenseStrategy, FullToeplitzStrategy, OverlappingMechanism, inverse_square_root, inverse_square_root_column, square_root,
+    DenseStrategy, FullToeplitzStrategy, OverlappingMechanism, inverse_square_root, inverse_square_root_column, make_mechanism, square_root,
     square_root_column,
 )
 from search_spaces.errors import InputError, UnsupportedError
+from search_spaces.mechanism import Mechanism
 from search_spaces.schemes import BallsInBins, CyclicPoisson
 from search_spaces.strategies import ToeplitzStrategy
 
@@ -83,3 +84,20 @@ def test_overlapping_mechanism():
         OverlappingMechanism(scheme=scheme, strategy=strategy, sigma=0)
     with pytest.raises(UnsupportedError, match="cyclic_poisson to be balls_in_bins"):
         OverlappingMechanism(scheme=CyclicPoisson(iterations=6, participations=3, bandwidth=1), strategy=strategy, sigma=1.0)
+
+
+def test_sensitivity_is_the_largest_norm_of_a_schedule():
+    scheme = BallsInBins(iterations=6, participations=3)
+    matrix = np.tril(np.random.default_rng(0).random((6, 6))) + np.eye(6)
+    for strategy in (DenseStrategy(matrix=matrix), DenseStrategy(matrix=np.eye(6)), inverse_square_root(iterations=6, bandwidth=2)):
+        mechanism = make_mechanism(scheme=scheme, strategy=strategy, sigma=1.0)
+        schedules = np.tile(np.eye(2), 3)
+        assert mechanism.sensitivity == pytest.approx(np.linalg.norm(strategy.apply(schedules), axis=1).max())
+
+
+def test_the_kind_of_strategy_decides_the_kind_of_mechanism():
+    scheme, banded = BallsInBins(iterations=6, participations=3, bandwidth=2), ToeplitzStrategy(iterations=6, coefficients=(1.0, 0.5))
+    mechanism = make_mechanism(scheme=scheme, strategy=banded, sigma=2.0)
+    overlapping = make_mechanism(scheme=scheme, strategy=FullToeplitzStrategy(column=(1.0, 0.5, 0.0, 0.0, 0.0, 0.0)), sigma=2.0)
+    assert isinstance(mechanism, Mechanism) and isinstance(overlapping, OverlappingMechanism)
+    assert overlapping.sensitivity == pytest.approx(mechanism.sensitivity)
