@@ -81,9 +81,12 @@ class CertifiedStrategy:
 
 def certify(
     *, scheme: BatchScheme, strategy: ToeplitzStrategy, epsilon: float, delta: float, certificate: str = "tilted", seed: int = 0,
-    workers: int | None = None, out: Path | None = None, max_samples: int | None = None, progress: Progress | None = None,
+    workers: int | None = None, out: Path | None = None, max_samples: int | None = None, others: bool = True,
+    progress: Progress | None = None,
 ) -> CertifiedStrategy:
     """Find and certify σ for one scheme and strategy, and write the strategy file if `out` is given.
+
+    `others` as in `certify_best`; arguments else as the command's.
 
     Raises:
       InputError: a value out of range, or `out` cannot be written.
@@ -92,7 +95,7 @@ def certify(
     """
     problem = Problem(iterations=scheme.iterations, participations=scheme.participations, epsilon=epsilon, delta=delta)
     certified = certify_best(
-        problem, [(scheme, strategy)], certificate=certificate, seed=seed, max_samples=max_samples, progress=progress,
+        problem, [(scheme, strategy)], certificate=certificate, seed=seed, max_samples=max_samples, others=others, progress=progress,
         draw=draw_test if workers in (None, 1) else ray_drawer(workers),
     )
     if out is not None:
@@ -102,7 +105,7 @@ def certify(
 
 def certify_best(
     problem: Problem, choices: Sequence[tuple[BatchScheme, ToeplitzStrategy]], *, certificate: str, seed: int,
-    draw: "DrawTest", max_samples: int | None = None, progress: Progress | None = None,
+    draw: "DrawTest", max_samples: int | None = None, others: bool = True, progress: Progress | None = None,
 ) -> CertifiedStrategy:
     """Certify the best of a few choices, given in the order of the RMSE the search found.
 
@@ -116,6 +119,7 @@ def certify_best(
       seed: of the run; the seed of the certifying streams is derived from it and the whole plan.
       draw: draws one test.
       max_samples: the most samples of one test; None means `MAX_SAMPLES`.
+      others: whether every other accountant is asked for the evidence too, which can take longer than the certificate.
       progress: told where the work stands.
     """
     started = time.perf_counter()
@@ -130,7 +134,7 @@ def certify_best(
     mechanism = made.chosen.mechanism
     return CertifiedStrategy(
         problem=problem, mechanism=mechanism, certificate=made, seed=seed, seconds=time.perf_counter() - started,
-        evidence=(*certified_evidence(made), *account(mechanism, epsilon=problem.epsilon)),
+        evidence=(*certified_evidence(made), *(account(mechanism, epsilon=problem.epsilon) if others else ())),
     )
 
 

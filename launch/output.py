@@ -99,14 +99,12 @@ def print_certified(certified: CertifiedStrategy) -> None:
 
 
 def print_certified_sigma(certified: CertifiedStrategy, *, as_json: bool) -> None:
-    """σ, RMSE and the certificate's two statements, one for each direction; the table has every other accountant's besides."""
-    from engine.certification import certified_evidence
-
+    """σ, RMSE and the certificate's two statements, one for each direction."""
     if not as_json:
         print_certified(certified)
         return
-    mechanism, evidence = certified.mechanism, certified_evidence(certified.certificate)
-    print_json({"sigma": mechanism.sigma, "rmse": mechanism.rmse, "evidence": [e.to_dict() for e in evidence]})
+    mechanism = certified.mechanism
+    print_json({"sigma": mechanism.sigma, "rmse": mechanism.rmse, "evidence": [e.to_dict() for e in certified.evidence]})
 
 
 def print_calibrated_fixed_size(mechanism: FixedSizeMechanism, evidence: Sequence[Evidence], *, as_json: bool) -> None:
