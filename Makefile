@@ -4,7 +4,7 @@ PYTHON ?= $(shell for candidate in python3.11 python3.12 python3.13 python3; do 
 	"$$candidate" -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$candidate" && break; done)
 INSTALL = .venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
-.PHONY: test test-quick tune file-map clean
+.PHONY: test test-quick test-extras tune file-map clean
 .DELETE_ON_ERROR:
 
 test: .venv/installed
@@ -12,6 +12,10 @@ test: .venv/installed
 
 test-quick: .venv/installed
 	.venv/bin/python -m pytest -m 'not slow' $(PYTEST_FLAGS)
+
+# What needs a trainer: exports and examples, with JAX-Privacy, Opacus (on PyTorch's CPU build) and scikit-learn installed.
+test-extras: .venv/installed-extras
+	OMP_NUM_THREADS=1 .venv/bin/python -m pytest tests/engine/exports tests/examples tests/engine/test_imports.py tests/launch/test_export.py $(PYTEST_FLAGS)
 
 tune: .venv/installed
 	.venv/bin/bandsmith tune --iterations 1024 --participations 4 --epsilon 4 --delta 1e-5 $(TUNE_FLAGS)
@@ -34,4 +38,8 @@ clean:
 
 .venv/installed-benchmark: .venv/installed
 	$(INSTALL) '.[test,benchmark]'
+	@touch $@
+
+.venv/installed-extras: .venv/installed constraints-extras.txt
+	$(INSTALL) '.[test,jax-privacy,opacus,examples]' --constraint constraints-extras.txt
 	@touch $@

@@ -23,7 +23,9 @@ def tune(
     epochs: Annotated[int | None, options.integer_option("Passes over the dataset, which is K.")] = None,
     schemes: options.Schemes = None,
     bandwidths: options.Bandwidths = None,
-    trials: Annotated[int, options.integer_option("Configurations (scheme, b, r) to try.")] = 60,
+    trials: Annotated[
+        int | None, options.integer_option("Configurations (scheme, b, r) to try.", show_default="60; with --resume as before")
+    ] = None,
     certificate: options.Certificate = "tilted",
     max_samples: options.MaxSamples = None,
     seed: options.Seed = 0,
