@@ -19,6 +19,7 @@ from accountants.gaussian import rmse_lower_limit
 from accountants.monte_carlo.pilot import solve_sigma
 from accountants.registry import account
 from engine.configuration import NORM_ONLY
+from engine.deterministic import DeterministicSigma, best_deterministic
 from engine.results import strategy_document, write_strategy
 from search_spaces import checks
 from search_spaces.mechanism import Mechanism
@@ -50,6 +51,7 @@ class CertifiedStrategy:
       mechanism: scheme, strategy and certified σ.
       certificate: what the guarantee rests on.
       evidence: the certified statements first, then what every other accountant says of the mechanism.
+      deterministic: the best deterministic σ and by how much the certified one differs; None where there is none or nobody asked.
       seed: of the run.
       seconds: wall time of the certification stage.
     """
@@ -58,6 +60,7 @@ class CertifiedStrategy:
     mechanism: Mechanism
     certificate: Certificate
     evidence: tuple[Evidence, ...]
+    deterministic: DeterministicSigma | None
     seed: int
     seconds: float
 
@@ -71,6 +74,7 @@ class CertifiedStrategy:
         """The content of a strategy file."""
         return strategy_document(
             mechanism=self.mechanism, problem=self.problem, evidence=self.evidence, certificate=certificate_to_dict(self.certificate),
+            deterministic=None if self.deterministic is None else self.deterministic.to_dict(),
             seeds={"run": self.seed, "certificate": self.certificate.plan.seed},
         )
 
@@ -119,7 +123,8 @@ def certify_best(
       seed: of the run; the seed of the certifying streams is derived from it and the whole plan.
       draw: draws one test.
       max_samples: the most samples of one test; None means `MAX_SAMPLES`.
-      others: whether every other accountant is asked for the evidence too, which can take longer than the certificate.
+      others: whether every other accountant is asked too, for the evidence and the best deterministic σ, which can take longer than the
+        certificate.
       progress: told where the work stands.
     """
     started = time.perf_counter()
@@ -135,6 +140,7 @@ def certify_best(
     return CertifiedStrategy(
         problem=problem, mechanism=mechanism, certificate=made, seed=seed, seconds=time.perf_counter() - started,
         evidence=(*certified_evidence(made), *(account(mechanism, epsilon=problem.epsilon) if others else ())),
+        deterministic=best_deterministic(made) if others else None,
     )
 
 

@@ -1,8 +1,9 @@
 """The strategy file: what a trainer loads and anyone can check again. Written whole, sealed by a hash, refused if anything does not fit.
 
 A document is plain JSON values: `format`, `version`, `problem` (fields of `Problem`), `scheme`, `bandwidth`, `r` (null unless harmonic),
-`coefficients`, `sigma`, `rmse`, `evidence` (list of `Evidence.to_dict()`), `certificate` (an object, or null), `seeds`, `versions`,
-and in the file `sha256` of all the rest (`engine.files.sha256_of`). The hash finds accidents and edits, not a forger: that is what
+`coefficients`, `sigma`, `rmse`, `evidence` (list of `Evidence.to_dict()`), `certificate` (an object, or null), `deterministic`
+(`sigma`, `accountant` and `ratio` of `engine.deterministic.DeterministicSigma`, or null), `seeds`, `versions`, and in the file `sha256` of
+all the rest (`engine.files.sha256_of`). The hash finds accidents and edits, not a forger: that is what
 `bandsmith verify` is for.
 
 Where `scheme` is `fixed_size`, `problem` holds the fields of `FixedSizeProblem` and `adjacency` "replace", the strategy is the identity,
@@ -28,11 +29,12 @@ from search_spaces.strategies import ToeplitzStrategy, harmonic
 FORMAT = "bandsmith strategy"
 VERSION = 1
 FIELDS = (
-    "format", "version", "problem", "scheme", "bandwidth", "r", "coefficients", "sigma", "rmse", "evidence", "certificate", "seeds", "versions",
+    "format", "version", "problem", "scheme", "bandwidth", "r", "coefficients", "sigma", "rmse", "evidence", "certificate", "deterministic",
+    "seeds", "versions",
 )
 SEAL = "sha256"
 
-_IDENTITY: Mapping[str, object] = {"bandwidth": 1, "r": None, "coefficients": [1.0], "certificate": None}
+_IDENTITY: Mapping[str, object] = {"bandwidth": 1, "r": None, "coefficients": [1.0], "certificate": None, "deterministic": None}
 """What is the same in every document of fixed-size batches."""
 
 AGREEMENT = 1e-9
@@ -41,7 +43,7 @@ AGREEMENT = 1e-9
 
 def strategy_document(
     *, mechanism: Mechanism, problem: Problem, evidence: Iterable[Evidence], certificate: Mapping[str, object] | None,
-    seeds: Mapping[str, object],
+    seeds: Mapping[str, object], deterministic: Mapping[str, object] | None = None,
 ) -> dict[str, object]:
     """The document of a mechanism and what is known of its privacy.
 
@@ -54,7 +56,8 @@ def strategy_document(
         "scheme": mechanism.scheme.name, "bandwidth": mechanism.scheme.bandwidth, "r": mechanism.strategy.r,
         "coefficients": list(mechanism.strategy.coefficients), "sigma": mechanism.sigma, "rmse": mechanism.rmse,
         "evidence": [statement.to_dict() for statement in evidence],
-        "certificate": None if certificate is None else dict(certificate), "seeds": dict(seeds), "versions": versions(),
+        "certificate": None if certificate is None else dict(certificate),
+        "deterministic": None if deterministic is None else dict(deterministic), "seeds": dict(seeds), "versions": versions(),
     }
     check_document(document)
     return document
@@ -124,8 +127,18 @@ def check_document(document: Mapping[str, object]) -> None:
     for statement in _typed(document, "evidence", list):
         if ((adjacency := _evidence_of(statement).adjacency) == REPLACE) != fixed_size:
             raise InputError(f"Expected evidence of adjacency={adjacency!r} not to be in a file of scheme={document['scheme']!r}.")
-    for name, kinds in (("certificate", (dict, type(None))), ("seeds", dict), ("versions", dict)):
+    for name, kinds in (("certificate", (dict, type(None))), ("deterministic", (dict, type(None))), ("seeds", dict), ("versions", dict)):
         _typed(document, name, kinds)
+    if document["deterministic"] is not None:
+        _check_deterministic(document["deterministic"], mechanism.sigma)
+
+
+def _check_deterministic(stated: Mapping[str, object], certified: float) -> None:
+    if set(stated) != {"sigma", "accountant", "ratio"} or not isinstance(stated["accountant"], str):
+        raise InputError(f"Expected deterministic={stated!r} to have sigma, accountant (a name) and ratio.")
+    sigma, ratio = checks.positive(deterministic_sigma=stated["sigma"]), checks.positive(ratio=stated["ratio"])
+    if not math.isclose(ratio, certified / sigma, rel_tol=AGREEMENT):
+        raise InputError(f"Expected ratio={ratio!r} to be sigma over the deterministic one, {certified / sigma!r}.")
 
 
 def problem_of(document: Mapping[str, object]) -> Problem:

@@ -10,7 +10,7 @@ from accountants.certificates.recheck import failures
 from accountants.certificates.records import Certificate, Plan, certificate_from_dict, committed
 from accountants.certificates.sampling import outcome
 from accountants.evidence import DIRECTIONS
-from engine import fixed_size
+from engine import deterministic, fixed_size
 from engine.certification import DrawTest, Progress, certified_evidence, draw_test
 from engine.results import evidence_of, mechanism_of, problem_of, read_strategy
 from search_spaces import checks
@@ -47,8 +47,8 @@ def verify(path: Path, *, seed: int | None = None, draw: DrawTest = draw_test, p
     """Check a strategy file from scratch.
 
     The file's own statements are compared with each other; every bound, moment, bias and guarantee of the certificate is computed
-    again; and the selected candidate is tested again, alone, with as many new samples and the same thresholds. A file about fixed-size
-    batches rests on no samples; its bounds are computed again.
+    again; and the selected candidate is tested again, alone, with as many new samples and the same thresholds. That the deterministic σ
+    meets the target is computed again too. A file about fixed-size batches rests on no samples; its bounds are computed again.
 
     Args:
       path: a strategy file.
@@ -70,6 +70,7 @@ def verify(path: Path, *, seed: int | None = None, draw: DrawTest = draw_test, p
         certificate = certificate_from_dict(document["certificate"])
         found = [*_disagreements(document, certificate), *failures(certificate)]
         if not found:
+            found += deterministic.failures(document)
             found += _test_again(certificate, seed, draw, progress, means, thresholds)
     return Verification(
         holds=not found, failures=tuple(found), seed=seed, means=means, thresholds=thresholds, seconds=time.perf_counter() - started,

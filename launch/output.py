@@ -95,6 +95,8 @@ def print_certified(certified: CertifiedStrategy) -> None:
     print(f"{mechanism.scheme.name}, bandwidth {mechanism.strategy.bandwidth}{family}, sigma {mechanism.sigma:.6g}")
     print(f"RMSE {mechanism.rmse:.6g}, {certified.multiple_of_limit:.3f} times the lower limit of schemes with fixed participations")
     print(f"({problem.epsilon:g}, {problem.delta:g})-DP in both directions of add/remove; the certificate took {certified.seconds:.1f} s")
+    if (best := certified.deterministic) is not None:
+        print(f"deterministic: sigma {best.sigma:.6g} by {best.accountant}; the certified one is {best.ratio:.3f} of it")
     print_evidence(certified.evidence)
 
 

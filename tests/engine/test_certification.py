@@ -5,7 +5,9 @@ import json
 import pytest
 
 from accountants.certificates.recheck import failures
+from accountants.registry import ACCOUNTANTS, account, asked_by_default
 from engine.certification import certify, certify_best, draw_test, ray_drawer
+from engine.deterministic import TOLERANCE
 from engine.results import read_strategy
 from search_spaces.errors import CalibrationError, InputError
 from search_spaces.problem import Problem
@@ -41,6 +43,25 @@ def test_certified_statements_come_first_and_estimates_are_marked():
     json.dumps(certified.to_dict(), allow_nan=False)
 
 
+@pytest.mark.parametrize("name", ["nested_ra", "balls_in_bins", "min_sep_poisson"])
+def test_the_best_deterministic_sigma_stands_beside_the_certified_one(name):
+    certified = certify_best(PROBLEM, [choice(name)], certificate="tilted", seed=3, draw=draw_test)
+    best, mechanism = certified.deterministic, certified.mechanism
+    assert best.ratio == mechanism.sigma / best.sigma
+    at = lambda factor, name: max(
+        one.delta for one in account(mechanism.with_sigma(factor * best.sigma), epsilon=PROBLEM.epsilon, accountants=[name])
+    )
+    assert at(1.0, best.accountant) <= PROBLEM.delta
+    bounds = [one for one in asked_by_default(mechanism) if ACCOUNTANTS[one].kind == "bound"]
+    assert all(at(1 - 2 * TOLERANCE, one) > PROBLEM.delta for one in bounds)
+    assert certified.to_dict()["deterministic"] == {"sigma": best.sigma, "accountant": best.accountant, "ratio": best.ratio}
+
+
+def test_nobody_else_is_asked_where_others_are_not_wanted():
+    certified = certify_best(PROBLEM, [choice("nested_ra")], certificate="tilted", seed=3, draw=draw_test, others=False)
+    assert certified.deterministic is None and certified.document()["deterministic"] is None and len(certified.evidence) == 2
+
+
 @pytest.mark.parametrize(("name", "accountant"), [("deterministic", "gaussian"), ("cyclic_ra", "pld"), ("cyclic_poisson", "pld")])
 def test_a_scheme_with_a_deterministic_accountant_needs_no_samples(name, accountant):
     def never(*_):
@@ -51,6 +72,7 @@ def test_a_scheme_with_a_deterministic_accountant_needs_no_samples(name, account
     assert {one.kind for one in certified.evidence[:2]} == {"bound"} and certified.evidence[0].accountant == accountant
     assert all(one.delta <= PROBLEM.delta for one in certified.evidence[:2])
     assert failures(certified.certificate) == []
+    assert (certified.deterministic.accountant, certified.deterministic.ratio) == (accountant, 1.0)
 
 
 def test_certify_writes_a_file_that_reads_back(tmp_path):

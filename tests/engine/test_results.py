@@ -32,6 +32,7 @@ def make_document(mechanism=None) -> dict[str, object]:
     return strategy_document(
         mechanism=mechanism, problem=PROBLEM, evidence=GaussianAccountant().delta(mechanism, epsilon=4.0),
         certificate={"kind": "tail-sum", "samples": 10}, seeds={"search": 0, "certificate": 12345},
+        deterministic={"sigma": 2.0, "accountant": "gaussian", "ratio": mechanism.sigma / 2.0},
     )
 
 
@@ -125,6 +126,14 @@ def test_a_truncated_file_is_refused(path, part):
         (lambda d: d["evidence"][0].update(epsilon="x"), "evidence"),
         (lambda d: d.update(certificate=[]), "certificate="),
         (lambda d: d.update(seeds=None), "seeds=None"),
+        (lambda d: d.update(deterministic=[]), "deterministic="),
+        (lambda d: d.pop("deterministic"), "deterministic"),
+        (lambda d: d.update(deterministic={}), "deterministic={}"),
+        (lambda d: d["deterministic"].update(more=1), "deterministic="),
+        (lambda d: d["deterministic"].update(accountant=None), "deterministic="),
+        (lambda d: d["deterministic"].update(sigma=-2.0), "deterministic_sigma=-2.0"),
+        (lambda d: d["deterministic"].update(sigma=2.5), "ratio="),
+        (lambda d: d["deterministic"].update(ratio=0.5), "ratio=0.5"),
     ],
 )
 def test_a_consistent_forgery_with_parts_that_do_not_fit_is_refused(path, change, said):

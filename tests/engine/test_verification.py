@@ -50,6 +50,7 @@ def lower_sigma(document):
     mechanism = made["candidates"][made["selected"]]["mechanism"]
     mechanism["sigma"] *= 0.9
     document["rmse"] *= 0.9
+    document["deterministic"]["ratio"] *= 0.9
     document["sigma"] = mechanism["sigma"]
     document["certificate"] = made
 
@@ -70,7 +71,17 @@ def other_target(document):
     document["problem"]["delta"] = 2e-2
 
 
+def lower_deterministic_sigma(document):
+    stated = document["deterministic"]
+    document["deterministic"] = stated | {"sigma": 0.8 * stated["sigma"], "ratio": stated["ratio"] / 0.8}
+
+
+def by_an_estimate(document):
+    document["deterministic"]["accountant"] = "monte_carlo"
+
+
 @pytest.mark.parametrize(("change", "named"), [
+    (lower_deterministic_sigma, "above the target"), (by_an_estimate, "makes no deterministic bound"),
     (lower_sigma, "above the stated bound"), (claim_less, "its certificate says"), (change_seed, "may be younger than its samples"),
     (forget_evidence, "does not repeat"), (other_target, "another epsilon or delta"),
 ])
