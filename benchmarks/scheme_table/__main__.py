@@ -1,0 +1,162 @@
+"""Runs the table: measures what the results file lacks, then writes the report and the plots from it."""
+
+import argparse
+import dataclasses
+import functools
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from benchmarks.scheme_table import frames, measure, plots
+from benchmarks.scheme_table.findings import findings
+from benchmarks.scheme_table.grid import GRIDS, OPTIMISED, STANDARD, TAKEN_FROM, Grid
+from benchmarks.scheme_table.report import markdown
+from benchmarks.scheme_table.store import Results
+from search_spaces.errors import BandsmithError
+from search_spaces.problem import Problem
+from search_spaces.space import SearchSpace
+
+COUNTED = ("nested_ra", "min_sep_ra")
+"""Schemes whose samples are counted, at their optimised (b, r)."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Job:
+    """One measurement: what identifies it in the results file, and how it is made."""
+
+    key: dict[str, object]
+    make: Callable[[], dict[str, object]]
+
+    def run(self) -> dict[str, object]:
+        """Its values; `failure` says why there are none, which the same seed would only repeat."""
+        try:
+            return self.make()
+        except BandsmithError as error:
+            return {"failure": str(error)}
+
+
+class Table:
+    """One grid, some schemes and a seed; every method lists the jobs of one kind of measurement."""
+
+    def __init__(self, grid: Grid, *, schemes: Sequence[str] | None, seed: int) -> None:
+        self.grid, self.schemes = grid, schemes
+        self.sampling = {"samples": grid.samples, "seed": seed}
+        self.settings = self.sampling | {"bandwidths": None if grid.bandwidths is None else list(grid.bandwidths)}
+
+    def rows(self) -> Iterator[Job]:
+        """All rows, the anchor's first."""
+        for problem in self.grid.problems:
+            for part in self._space(problem).schemes:
+                variants = (STANDARD, OPTIMISED) if part.scheme in TAKEN_FROM else (STANDARD,)
+                for variant in variants:
+                    choice = {"scheme": part.scheme, "variant": variant}
+                    yield self._job("row", problem, choice, measure.row, **self.sampling, bandwidths=self.grid.bandwidths)
+
+    def points(self) -> Iterator[Job]:
+        """RMSE at powers of two of b, at the anchor, for schemes that allow more than one."""
+        for part in self._space(self.grid.anchor).schemes:
+            for bandwidth in part.bandwidths:
+                if len(part.bandwidths) > 1 and bandwidth & (bandwidth - 1) == 0:
+                    choice = {"scheme": part.scheme, "bandwidth": bandwidth}
+                    yield self._job("point", self.grid.anchor, choice, measure.point, **self.sampling)
+
+    def curves(self, found: dict[tuple[str, str], dict[str, object]]) -> Iterator[Job]:
+        """δ(ε) of the anchor's rows, at the RMSE of cyclic Poisson."""
+        if ("cyclic_poisson", STANDARD) not in found:
+            return
+        common = {"rmse": found["cyclic_poisson", STANDARD]["rmse"], "epsilons": self.grid.curve_epsilons}
+        for (scheme, variant), row in found.items():
+            yield self._job(
+                "curve", self.grid.anchor, {"scheme": scheme, "variant": variant}, measure.curve, bandwidth=row["bandwidth"], r=row["r"],
+                **common, **self.sampling,
+            )
+
+    def counts(self, found: dict[tuple[str, str], dict[str, object]]) -> Iterator[Job]:
+        """Samples of each certificate against δ."""
+        for scheme in COUNTED:
+            if row := found.get((scheme, OPTIMISED)):
+                for delta in self.grid.deltas:
+                    problem = dataclasses.replace(self.grid.anchor, delta=delta)
+                    yield self._job(
+                        "count", problem, {"scheme": scheme}, measure.counts, bandwidth=row["bandwidth"], r=row["r"], **self.sampling,
+                    )
+
+    def _space(self, problem: Problem) -> SearchSpace:
+        return SearchSpace.for_problem(problem, schemes=self.schemes, bandwidths=self.grid.bandwidths)
+
+    def _job(self, measurement: str, problem: Problem, choice: dict[str, object], function: Callable, **more: object) -> Job:
+        target = {name: getattr(problem, name) for name in frames.PROBLEM}
+        return Job(
+            key={"measurement": measurement} | target | choice | self.settings,
+            make=functools.partial(function, problem=problem, **choice, **more),
+        )
+
+
+def run(jobs: Sequence[Job], results: Results, *, workers: int) -> list[dict[str, object]]:
+    """Measures what the results lack, in this process or on Ray, and keeps each as soon as it is there.
+
+    Returns:
+      Key and values of every job that has any, in one mapping each.
+    """
+    left = [job for job in jobs if job.key not in results]
+    for number, (job, result) in enumerate(_measured(left, workers), start=1):
+        results.add(job.key, result)
+        what = " ".join(str(job.key[name]) for name in ("measurement", "scheme", "variant", "bandwidth") if name in job.key)
+        where = ", ".join(f"{name}={job.key[name]:g}" for name in frames.PROBLEM)
+        print(f"[{number}/{len(left)}] {what}: {where}: {result.get('failure', 'done')}", file=sys.stderr, flush=True)
+    return [job.key | results[job.key] for job in jobs if "failure" not in results[job.key]]
+
+
+def _measured(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, dict[str, object]]]:
+    if workers == 1 or len(jobs) < 2:
+        for job in jobs:
+            yield job, job.run()
+        return
+    from engine.environment import ray, start_ray
+
+    with start_ray(workers=workers):
+        task = ray.remote(num_cpus=1)(Job.run)
+        jobs_of = {task.remote(job): job for job in jobs}
+        while jobs_of:
+            (done,), _ = ray.wait(list(jobs_of), num_returns=1)
+            yield jobs_of.pop(done), ray.get(done)
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Writes results.jsonl, table.md and four plots into the folder; run again, it goes on where it stopped."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, help="folder of the results; made if need be")
+    parser.add_argument("--cells", choices=GRIDS, default="paper", help="which problems")
+    parser.add_argument("--schemes", help="comma-separated; all by default")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=1, help="measurements at once, on Ray where more than one")
+    arguments = parser.parse_args(words)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    results, grid = Results(arguments.out / "results.jsonl"), GRIDS[arguments.cells]
+    table = Table(grid, schemes=arguments.schemes and arguments.schemes.split(","), seed=arguments.seed)
+    work = functools.partial(run, results=results, workers=arguments.workers)
+    frame = frames.rows(work(list(table.rows())))
+    report = markdown(frame, findings(frame, grid.anchor))
+    (arguments.out / "table.md").write_text(report, encoding="utf-8")
+    print(report)
+    draw(table, frame, work, arguments.out)
+
+
+def draw(table: Table, frame: pd.DataFrame, work: Callable, out: Path) -> None:
+    """Measures what the plots need besides the rows, and draws them."""
+    anchor = frame[[all(getattr(table.grid.anchor, name) == row[name] for name in frames.PROBLEM) for row in frame.to_dict("records")]]
+    found = {(row["scheme"], row["variant"]): row for row in anchor.to_dict("records")}
+    plots.optimal_coefficients(anchor, table.grid.anchor, out / "optimal_coefficients.png")
+    for jobs, plot, name in (
+        (table.curves(found), plots.privacy_curves, "privacy_curves"),
+        (table.counts(found), plots.samples_against_delta, "samples_against_delta"),
+        (table.points(), plots.rmse_against_bandwidth, "rmse_against_bandwidth"),
+    ):
+        if measured := work(list(jobs)):
+            plot(measured, out / f"{name}.png")
+
+
+if __name__ == "__main__":
+    main()
