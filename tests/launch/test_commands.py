@@ -124,12 +124,14 @@ def test_certified_strategy_verifies_and_a_weaker_one_does_not(bandsmith, folder
     made = bandsmith(f"certify --scheme nested_ra {SMALL} --r 0.1 --epsilon 2 --delta 1e-2 --out s.json --json")
     assert made.code == 0, made.err
     assert {e["direction"] for e in made.json["evidence"] if e["kind"] == "certified"} == {"remove", "add"}
+    assert made.json["deterministic"]["ratio"] == pytest.approx(made.json["sigma"] / made.json["deterministic"]["sigma"])
     holds = bandsmith("verify s.json --seed 11 --json")
     assert holds.code == 0 and holds.json["holds"] and holds.json["failures"] == []
 
     (folder / "edited.json").write_text((folder / "s.json").read_text().replace('"epsilon": 2.0', '"epsilon": 1.0', 1))
     assert bandsmith("verify edited.json").code == 2
     document = read_strategy(folder / "s.json")
-    write_strategy(folder / "weaker.json", document | {"sigma": 0.5 * document["sigma"], "rmse": 0.5 * document["rmse"]})
+    halved = {name: 0.5 * document[name] for name in ("sigma", "rmse")}
+    write_strategy(folder / "weaker.json", document | halved | {"deterministic": None})
     fails = bandsmith("verify weaker.json")
     assert fails.code == 1 and "sigma" in fails.out and "DOES NOT HOLD" in fails.out
