@@ -38,7 +38,7 @@ class Finding:
         """In a few words."""
         if self.holds is None:
             return "not measured"
-        return ("confirmed" if self.holds else "refuted") + ("" if self.complete else ", by a part of the source's problems")
+        return ("confirmed" if self.holds else "refuted") + ("" if self.complete else " here, not on all the source's problems")
 
 
 def findings(frame: pd.DataFrame, anchor: Problem) -> list[Finding]:

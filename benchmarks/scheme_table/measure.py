@@ -19,8 +19,8 @@ from engine.objective import SAME_AT_BANDWIDTH_ONE, evaluate
 from search_spaces.errors import CalibrationError, UnresolvedError
 from search_spaces.mechanism import Mechanism
 from search_spaces.problem import Problem
-from search_spaces.schemes import BatchScheme, make_scheme
-from search_spaces.space import SearchSpace
+from search_spaces.schemes import SCHEMES, BatchScheme, make_scheme
+from search_spaces.space import SchemeSpace
 from search_spaces.strategies import harmonic
 
 MOST_SAMPLES = (None, 4_000_000)
@@ -101,10 +101,10 @@ def counts(*, problem: Problem, scheme: str, bandwidth: int, r: float, samples: 
 
 @functools.lru_cache(maxsize=256)
 def _best(problem: Problem, scheme: str, samples: int, seed: int, bandwidths: tuple[int, ...] | None) -> ComparisonRow:
-    """The scheme's best (b, r); that of `deterministic` has the largest b."""
-    (part,) = SearchSpace.for_problem(problem, schemes=[scheme], bandwidths=bandwidths).schemes
-    if scheme == "deterministic":
-        (part,) = SearchSpace.for_problem(problem, schemes=[scheme], bandwidths=[part.bandwidths[-1]]).schemes
+    """The scheme's best (b, r) among the bandwidths it admits; that of `deterministic` has the largest b."""
+    admitted = SCHEMES[scheme].bandwidths(problem)
+    kept = tuple(b for b in admitted if bandwidths is None or b in bandwidths)
+    part = SchemeSpace(scheme=scheme, bandwidths=kept[-1:] if scheme == "deterministic" else kept)
     best = best_of_scheme(problem, part, samples=samples, seed=seed)
     if best.rmse is None:
         raise CalibrationError(best.note)

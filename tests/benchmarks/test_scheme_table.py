@@ -121,9 +121,10 @@ def test_what_differs_is_refuted(change, words):
 
 
 def test_other_bandwidths_refute_and_missing_problems_are_mentioned():
-    assert verdicts(AS_PUBLISHED, bandwidth=64)["At the anchor the best b of nested and min-sep RA is four times that of the cyclic schemes"] is False
+    assert [holds for claim, holds in verdicts(AS_PUBLISHED, bandwidth=64).items() if "the best b" in claim] == [False]
     one = made_up(AS_PUBLISHED).query("iterations == 1024")
-    assert all("a part of the source's problems" in finding.verdict for finding in findings(one, SMALL.anchor) if finding.holds is not None)
+    found = [finding for finding in findings(one, SMALL.anchor) if finding.holds is not None]
+    assert found and all("not on all the source's problems" in finding.verdict for finding in found)
 
 
 @pytest.mark.parametrize("name", ["iterations", "participations"])
