@@ -74,7 +74,7 @@ def _statements(name: str, mechanism: Mechanism, bounds, question: dict[str, flo
     return tuple(
         Evidence(
             accountant=name, direction=direction, kind="bound", adjacency=mechanism.scheme.adjacency, seconds=seconds,
-            details={"of": asked, **bound.details}, **{given: value, asked: bound.value},
+            details={"of": asked, **bound.details}, **{given: value, asked: float(bound.value)},
         )
         for direction, bound in zip(DIRECTIONS, found, strict=True)
     )

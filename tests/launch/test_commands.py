@@ -125,6 +125,8 @@ def test_certified_strategy_verifies_and_a_weaker_one_does_not(bandsmith, folder
     assert made.code == 0, made.err
     assert {e["direction"] for e in made.json["evidence"] if e["kind"] == "certified"} == {"remove", "add"}
     assert made.json["deterministic"]["ratio"] == pytest.approx(made.json["sigma"] / made.json["deterministic"]["sigma"])
+    printed = bandsmith(f"certify --scheme nested_ra {SMALL} --r 0.1 --epsilon 2 --delta 1e-2 --out again.json").out
+    assert f"deterministic: sigma {made.json['deterministic']['sigma']:.6g} by" in printed
     holds = bandsmith("verify s.json --seed 11 --json")
     assert holds.code == 0 and holds.json["holds"] and holds.json["failures"] == []
 
