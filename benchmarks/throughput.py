@@ -31,7 +31,7 @@ def our_sampler(name: str, blocks: int) -> Callable[[], int]:
     stream = Stream(seed=0, purpose="estimate")
 
     def draw() -> int:
-        return sum(simulation.draw(stream, block, sigmas=[SIGMA]).log_ratio.size for block in range(blocks))
+        return sum(simulation.draw(stream, block, sigmas=[SIGMA], project=False).log_ratio.size for block in range(blocks))
 
     return draw
 

@@ -1,7 +1,6 @@
 """The values a test draws: a pure function of (plan, candidate, direction, block), so blocks can be drawn anywhere and in any order."""
 
 import dataclasses
-import functools
 import math
 from collections.abc import Iterable
 
@@ -12,7 +11,7 @@ from accountants.estimators import ROUND_UP, add_values, remove_values
 from accountants.evidence import DIRECTIONS
 from accountants.monte_carlo.simulation import Law, P, Q, Simulation
 from accountants.monte_carlo.streams import Stream
-from accountants.tilted import TiltedLaw, shifted_add_values, tilted_law, tilted_remove_values
+from accountants.tilted import LARGEST_MEMORY, TiltedLaw, shifted_add_values, tilted_law, tilted_remove_values
 from search_spaces.errors import CertificateError, NumericalError
 from search_spaces.mechanism import Mechanism
 
@@ -64,21 +63,32 @@ def draw_values(mechanism: Mechanism, test: DirectionTest, epsilon: float, strea
     xi = simulation.factor(mechanism.sigma)
     if test.sampler == "tilted":
         law = _tilted_law(mechanism, test.alpha)
-        log_ratio = simulation.draw(stream, block, sigmas=[mechanism.sigma], sampler=law.sample).log_ratio[0, 0]
+        log_ratio = simulation.draw(stream, block, sigmas=[mechanism.sigma], sampler=law.sample, project=False).log_ratio[0, 0]
         return tilted_remove_values(log_ratio, epsilon=epsilon, xi=xi, alpha=test.alpha, log_moment=test.log_moment)
     if test.sampler == "shifted":
         draws = simulation.draw(stream, block, sigmas=[mechanism.sigma], proposal=(Law(scale=0.0, shift=-test.shift),))
         return shifted_add_values(draws.log_ratio[0, 0], draws.projection[0], epsilon=epsilon, xi=xi, shift=test.shift)
     proposal = P if test.direction == "remove" else Q
-    log_ratio = simulation.draw(stream, block, sigmas=[mechanism.sigma], proposal=(proposal,)).log_ratio[0, 0]
+    log_ratio = simulation.draw(stream, block, sigmas=[mechanism.sigma], proposal=(proposal,), project=False).log_ratio[0, 0]
     values = remove_values if test.direction == "remove" else add_values
     return np.minimum(values(log_ratio, epsilon=epsilon, xi=xi), test.bound)
 
 
-@functools.lru_cache(maxsize=4)
+_kept: dict[tuple[Mechanism, int], TiltedLaw] = {}
+"""The last tilted law of this process: its table takes seconds to build and can hold gigabytes, so there is one at a time."""
+
+
 def _tilted_law(mechanism: Mechanism, alpha: int) -> TiltedLaw:
-    """The tilted law of a mechanism; its tables take seconds to build, so a worker keeps the last few."""
-    return tilted_law(mechanism, alpha=alpha)
+    law = _kept.get((mechanism, alpha))
+    if law is None:
+        forget_table()
+        law = _kept[mechanism, alpha] = tilted_law(mechanism, alpha=alpha, memory_limit=LARGEST_MEMORY)
+    return law
+
+
+def forget_table() -> None:
+    """Frees the table that this process keeps, before another is built."""
+    _kept.clear()
 
 
 def _block_sums(block: int, values: np.ndarray, test: DirectionTest) -> BlockSums:

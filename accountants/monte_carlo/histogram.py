@@ -75,7 +75,7 @@ def loss_histogram(mechanism: Mechanism, *, direction: str, seed: int, blocks: I
     stream = Stream(seed=seed, purpose="histogram", path=(index,))
     counts = np.zeros(BINS + 2, dtype=np.int64)
     for block in blocks:
-        log_ratio = simulation.draw(stream, block, sigmas=[mechanism.sigma], proposal=((P, Q)[index],)).log_ratio[0, 0]
+        log_ratio = simulation.draw(stream, block, sigmas=[mechanism.sigma], proposal=((P, Q)[index],), project=False).log_ratio[0, 0]
         loss = log_ratio if direction == "remove" else -log_ratio
         counts += np.bincount(np.searchsorted(edges(), loss, side="left"), minlength=BINS + 2)
     return LossHistogram(direction=direction, xi=simulation.factor(mechanism.sigma), counts=counts)
