@@ -55,7 +55,7 @@ def calibrate(
       delta: target δ in (0, 1).
       accountant: an accountant or the name of one.
       tolerance: relative tolerance of σ, > 0.
-      at_most: a σ > 0 beyond which none is of interest; None means that larger ones than the unamplified Gaussian mechanism's are tried too.
+      at_most: a σ > 0 beyond which none is of interest; None means no such limit.
 
     Raises:
       InputError: a target, or `at_most`, out of range.
@@ -133,7 +133,7 @@ class _Search:
         return _Probe(sigma=sigma, excess=math.log(achieved / self.delta) if achieved > 0 else -math.inf, evidence=evidence)
 
     def bracket(self, log_sigma: float, *, raised: int) -> tuple[_Probe, _Probe]:
-        """(too small, large enough), starting from a multiplier that should be large enough; else from that, doubled up to `raised` times."""
+        """(too small, large enough), from a multiplier that should be large enough and is else doubled up to `raised` times."""
         high = self.probe(log_sigma)
         for _ in range(raised):
             if not high.misses:

@@ -1,7 +1,7 @@
 """Optimised strategies by JAX-Privacy's optimisers, as plain matrices, and the σ each needs under balls-in-bins.
 
-Run as `python -m benchmarks.optimised_strategies`. BandMF, BLT and BandInvMF next to BSR and BISR at one problem: σ by the Gram majorant and
-the RMSE at it. `--out FOLDER` also saves every matrix as a .npy file, which `bandsmith account --scheme balls_in_bins --matrix` reads.
+Run as `python -m benchmarks.optimised_strategies`. BandMF, BLT and BandInvMF next to BSR and BISR at one problem: σ by the Gram majorant
+and the RMSE at it. `--out FOLDER` also saves every matrix as a .npy file, which `bandsmith account --scheme balls_in_bins --matrix` reads.
 Needs the extra `jax-privacy` (release 2.0.0).
 """
 
@@ -31,7 +31,7 @@ def _matrix_factorization() -> object:
     try:
         import jax_privacy
         from jax_privacy import matrix_factorization
-        from jax_privacy.matrix_factorization import banded, buffered_toeplitz, optimization, toeplitz  # noqa: F401  (loaded for the caller)
+        from jax_privacy.matrix_factorization import banded, buffered_toeplitz, optimization, toeplitz  # noqa: F401  (for the caller)
     except ImportError as error:
         raise UnsupportedError("Optimised strategies need the extra `jax-privacy`, which is not installed.") from error
     if jax_privacy.__version__ != SUPPORTED:
@@ -40,7 +40,7 @@ def _matrix_factorization() -> object:
 
 
 def band_mf(*, iterations: int, participations: int, bandwidth: int) -> np.ndarray:
-    """(T, T) float64: banded, columns of norm 1, with the smallest mean squared error without overlap; `participations` has no part in it."""
+    """(T, T) float64: banded, columns of norm 1, with the smallest mean squared error without overlap, whatever `participations` is."""
     factorization = _matrix_factorization()
     with jax.enable_x64(True):
         return _matrix(factorization.banded.optimize(iterations, bands=bandwidth).materialize())

@@ -37,7 +37,7 @@ class DeterministicSigma:
 
 
 def best_deterministic(certificate: Certificate) -> DeterministicSigma | None:
-    """The best deterministic σ for what a certificate selects, which may be the certified one itself; None where no accountant finds any."""
+    """The best deterministic σ for what a certificate selects, which may be the certified one itself; None where there is none."""
     plan, mechanism, tests = certificate.plan, certificate.chosen.mechanism, certificate.chosen.tests
     found = []
     try:

@@ -58,8 +58,8 @@ Coefficients = Annotated[
 Matrix = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="C as a NumPy .npy file, T×T, lower triangular, entries >= 0; with balls_in_bins only, in place of --iterations, "
-        "--bandwidth, --r and --coefficients.",
+        metavar="FILE", help="C as a NumPy .npy file, T×T, lower triangular, entries >= 0; with balls_in_bins only, in place of "
+        "--iterations, --bandwidth, --r and --coefficients.",
     ),
 ]
 Sigma = Annotated[float, number_option("Noise multiplier σ > 0 (clip norm 1).")]

@@ -21,7 +21,8 @@ SERVING = ("pld", "renyi", "conditional_composition")
 
 def test_bounds_of_balls_in_bins_serve_it_and_no_other_accountant_does():
     assert supporting(MECHANISM) == asked_by_default(MECHANISM) == SERVING
-    large = OverlappingMechanism(scheme=BallsInBins(iterations=200, participations=1), strategy=DenseStrategy(matrix=np.tri(200)), sigma=2.0)
+    scheme = BallsInBins(iterations=200, participations=1)
+    large = OverlappingMechanism(scheme=scheme, strategy=DenseStrategy(matrix=np.tri(200)), sigma=2.0)
     assert supporting(large) == SERVING and "conditional_composition" not in asked_by_default(large)
 
 
