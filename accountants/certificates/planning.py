@@ -15,6 +15,7 @@ from accountants.evidence import DIRECTIONS
 from accountants.gaussian import gaussian_mu
 from accountants.monte_carlo.pilot import PilotResult
 from accountants.tail_sum import samples_for_slack, samples_needed
+from accountants.tilted import LARGEST_MEMORY, MEMORY_LIMIT
 from search_spaces import checks
 from search_spaces.errors import CalibrationError
 from search_spaces.mechanism import Mechanism
@@ -70,6 +71,8 @@ def plan_tail_sum(
     """A fixed list in ascending RMSE: the first choice at the smallest σ that should pass, every choice (the first again) at a safer σ with a
     lower threshold, and the unamplified Gaussian σ as last resort.
 
+    Tilted laws have tables of at most `MEMORY_LIMIT` bytes; where no test is then possible, of at most `LARGEST_MEMORY`.
+
     Args:
       choices: best first, at least one.
       epsilon, delta: the target.
@@ -81,7 +84,21 @@ def plan_tail_sum(
       CalibrationError: no test within `max_samples` can certify the target.
     """
     checks.integer(max_samples=max_samples)
-    measured = [_measure(choice, epsilon=epsilon, delta=delta, seed=seed, tilt=tilt) for choice in choices]
+    settings = dict(epsilon=epsilon, delta=delta, seed=seed, max_samples=max_samples, tilt=tilt, purpose=purpose)
+    try:
+        return _plan(choices, **settings, memory_limit=MEMORY_LIMIT)
+    except CalibrationError:
+        if not tilt:
+            raise
+        return _plan(choices, **settings, memory_limit=LARGEST_MEMORY)
+
+
+def _plan(
+    choices: Sequence[Choice], *, epsilon: float, delta: float, seed: int, max_samples: int, tilt: bool, purpose: str, memory_limit: int,
+) -> Plan:
+    measured = [
+        _measure(choice, epsilon=epsilon, delta=delta, seed=seed, tilt=tilt, memory_limit=memory_limit) for choice in choices
+    ]
     deterministic = tuple(
         max((one[index].delta for one in measured if one[index].sampler == "bound"), default=0.0) for index in range(len(DIRECTIONS))
     )
@@ -169,9 +186,9 @@ class _Room:
         return samples_for_slack(slack, threshold=threshold, bound=one.bound, base=base - one.shape.bias)
 
 
-def _measure(choice: Choice, *, epsilon: float, delta: float, seed: int, tilt: bool) -> tuple[Profile, Profile]:
+def _measure(choice: Choice, **settings: object) -> tuple[Profile, Profile]:
     near = choice.mechanism.with_sigma(choice.pilot.sigma * _STEP)
-    return tuple(profile(near, choice.pilot, direction, epsilon=epsilon, delta=delta, seed=seed, tilt=tilt) for direction in DIRECTIONS)
+    return tuple(profile(near, choice.pilot, direction, **settings) for direction in DIRECTIONS)
 
 
 def _thresholds(

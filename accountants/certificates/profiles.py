@@ -6,13 +6,21 @@ import math
 import numpy as np
 
 from accountants.certificates.records import DirectionTest
-from accountants.certificates.sampling import block_size, draw_values
+from accountants.certificates.sampling import block_size, draw_values, forget_table
 from accountants.estimators import add_envelope
 from accountants.evidence import DIRECTIONS
 from accountants.monte_carlo.pilot import PilotResult
 from accountants.monte_carlo.streams import Stream
 from accountants.tail_sum import samples_needed
-from accountants.tilted import best_add_shift, tilted_cost, tilted_log_moment, tilted_remove_bound, tilted_unsupported
+from accountants.tilted import (
+    LARGEST_MEMORY,
+    MEMORY_LIMIT,
+    best_add_shift,
+    tilted_cost,
+    tilted_log_moment,
+    tilted_remove_bound,
+    tilted_unsupported,
+)
 from search_spaces.mechanism import Mechanism
 
 _TRIAL_SAMPLES = 16_384
@@ -87,6 +95,7 @@ class Profile:
 
 def profile(
     mechanism: Mechanism, pilot: PilotResult, direction: str, *, epsilon: float, delta: float, seed: int, tilt: bool,
+    memory_limit: int = MEMORY_LIMIT,
 ) -> Profile:
     """Measure a direction's test on a few blocks of the pilot's randomness.
 
@@ -96,6 +105,7 @@ def profile(
       epsilon, delta: the target.
       seed: of the pilot's streams.
       tilt: whether tilted and shifted laws may be used.
+      memory_limit: bytes a tilted law's table may hold, at most `LARGEST_MEMORY`.
     """
     measure = lambda sampler, alpha=1: _measured(
         mechanism, _shape(mechanism, direction, sampler, alpha, epsilon=epsilon, delta=delta), pilot, epsilon=epsilon, seed=seed,
@@ -111,7 +121,7 @@ def profile(
         return measure(min(samplers, key=bounds.get))
     best = None
     for alpha in _TILTS if tilt else ():
-        if tilted_unsupported(mechanism, alpha=alpha) is not None:
+        if tilted_unsupported(mechanism, alpha=alpha, memory_limit=memory_limit) is not None:
             continue
         # A table is built only where it costs less than all that the best choice so far would.
         if best is None or _TABLES * _table_seconds(mechanism, alpha) < _predicted_seconds(best, delta):
@@ -125,6 +135,8 @@ def _measured(mechanism: Mechanism, shape: DirectionTest, pilot: PilotResult, *,
     stream = Stream(seed=seed, purpose="pilot", path=(_TRIAL_PATH, DIRECTIONS.index(direction)))
     blocks = -(-_TRIAL_SAMPLES // block_size(mechanism))
     values = np.concatenate([draw_values(mechanism, shape, epsilon, stream, block) for block in range(blocks)])
+    # The candidates have other σ, and workers build tables of their own.
+    forget_table()
     mean, deviation = float(values.mean()), float(values.std())
     # Plain samples may see nothing of a small δ; the pilot's mixture does, at its own σ.
     if mean > 0 and mean**2 * values.size >= 20 * deviation**2:
@@ -153,7 +165,7 @@ def _shape(mechanism: Mechanism, direction: str, sampler: str, alpha: int, *, ep
         direction=direction, sampler=sampler, threshold=np.finfo(float).tiny, blocks=1, samples=block_size(mechanism), alpha=alpha,
     )
     if sampler == "tilted":
-        log_moment = tilted_log_moment(mechanism, alpha=alpha)
+        log_moment = tilted_log_moment(mechanism, alpha=alpha, memory_limit=LARGEST_MEMORY)
         bound = tilted_remove_bound(mechanism, epsilon=epsilon, alpha=alpha, log_moment=log_moment)
         return DirectionTest(**place, log_moment=log_moment, bound=bound)
     if direction == "remove":

@@ -8,7 +8,7 @@ from accountants.certificates.sampling import block_size, passes
 from accountants.estimators import add_envelope
 from accountants.evidence import DIRECTIONS
 from accountants.registry import ACCOUNTANTS
-from accountants.tilted import shifted_add_bound, tilted_log_moment, tilted_remove_bound
+from accountants.tilted import LARGEST_MEMORY, shifted_add_bound, tilted_log_moment, tilted_remove_bound
 from search_spaces.errors import BandsmithError
 from search_spaces.mechanism import Mechanism
 
@@ -86,7 +86,7 @@ def _sampled_test(mechanism: Mechanism, test: DirectionTest, epsilon: float) -> 
     if test.samples != test.blocks * block_size(mechanism):
         found.append(f"{test.blocks} blocks hold {test.blocks * block_size(mechanism)} samples, not {test.samples}.")
     if test.sampler == "tilted":
-        moment = tilted_log_moment(mechanism, alpha=test.alpha)
+        moment = tilted_log_moment(mechanism, alpha=test.alpha, memory_limit=LARGEST_MEMORY)
         if not math.isclose(moment, test.log_moment, rel_tol=_RELATIVE, abs_tol=_RELATIVE):
             found.append(f"log_moment is {moment:.12g}, not {test.log_moment:.12g}.")
         needed = tilted_remove_bound(mechanism, epsilon=epsilon, alpha=test.alpha, log_moment=test.log_moment)

@@ -9,6 +9,7 @@ from accountants.tilted.estimators import (
     tilted_remove_values,
 )
 from accountants.tilted.law import (
+    LARGEST_MEMORY,
     MEMORY_LIMIT,
     TiltedLaw,
     tilted_cost,
@@ -19,6 +20,6 @@ from accountants.tilted.law import (
 )
 
 __all__ = [
-    "MEMORY_LIMIT", "AddShift", "Cost", "TiltedLaw", "best_add_shift", "shifted_add_bound", "shifted_add_values", "tilted_cost",
-    "tilted_law", "tilted_log_moment", "tilted_remove_bound", "tilted_remove_values", "tilted_unsupported",
+    "LARGEST_MEMORY", "MEMORY_LIMIT", "AddShift", "Cost", "TiltedLaw", "best_add_shift", "shifted_add_bound", "shifted_add_values",
+    "tilted_cost", "tilted_law", "tilted_log_moment", "tilted_remove_bound", "tilted_remove_values", "tilted_unsupported",
 ]

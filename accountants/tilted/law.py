@@ -24,6 +24,9 @@ from search_spaces.schemes import BallsInBins
 MEMORY_LIMIT = 2 * 2**30
 """Bytes a replica program may hold unless the caller allows more."""
 
+LARGEST_MEMORY = 4 * 2**30
+"""Bytes that certificates allow one where nothing smaller would do: two workers then fit into 8 GiB."""
+
 OPERATIONS_LIMIT = 10**11
 """Products a replica program may form: about half an hour on one core."""
 

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from accountants.certificates import planning
 from accountants.certificates.conclusion import guaranteed_delta
 from accountants.certificates.planning import Choice, plan_published, plan_tail_sum, unamplified
 from accountants.evidence import DIRECTIONS
@@ -62,6 +63,16 @@ def test_the_same_seed_gives_the_same_plan(choices):
 def test_a_budget_too_small_for_any_test_is_named(choices):
     with pytest.raises(CalibrationError, match="No remove test of min_sep_ra within 100 samples"):
         plan_tail_sum(choices[:1], seed=0, max_samples=100, tilt=False, **TARGET)
+
+
+def test_larger_tables_are_allowed_only_where_no_test_is_possible_without(choices, monkeypatch):
+    make = lambda samples: plan_tail_sum(choices[:1], seed=0, max_samples=samples, tilt=True, **TARGET).candidates[0].tests[0].sampler
+    assert make(1000) == "tilted"
+    monkeypatch.setattr(planning, "MEMORY_LIMIT", 1)
+    assert make(3_000_000) == "plain" and make(1000) == "tilted"
+    monkeypatch.setattr(planning, "LARGEST_MEMORY", 1)
+    with pytest.raises(CalibrationError, match="within 1000 samples"):
+        make(1000)
 
 
 def test_tilting_saves_samples(choices):
