@@ -10,7 +10,7 @@ from accountants.monte_carlo.accountant import MonteCarloAccountant
 from accountants.monte_carlo.pilot import solve_sigma
 from accountants.registry import account
 from accountants.tail_sum import samples_needed
-from accountants.tilted import best_add_shift, tilted_log_moment, tilted_remove_bound, tilted_unsupported
+from accountants.tilted import LARGEST_MEMORY, best_add_shift, tilted_log_moment, tilted_remove_bound, tilted_unsupported
 from benchmarks.scheme_table.grid import STANDARD, TAKEN_FROM
 from engine.certification import CertifiedStrategy, certified_evidence, certify_best, draw_test
 from engine.compare import ComparisonRow, best_of_scheme
@@ -88,8 +88,8 @@ def counts(*, problem: Problem, scheme: str, bandwidth: int, r: float, samples: 
     mechanism = Mechanism(scheme=law, strategy=strategy, sigma=pilot.sigma)
     bounds = {"tail sum, plain": 1.0}
     for alpha in (2, 3):
-        if tilted_unsupported(mechanism, alpha=alpha) is None:
-            moment = tilted_log_moment(mechanism, alpha=alpha)
+        if tilted_unsupported(mechanism, alpha=alpha, memory_limit=LARGEST_MEMORY) is None:
+            moment = tilted_log_moment(mechanism, alpha=alpha, memory_limit=LARGEST_MEMORY)
             bounds[f"tilted α={alpha}"] = tilted_remove_bound(mechanism, epsilon=problem.epsilon, alpha=alpha, log_moment=moment)
     if law.fixed_participations:
         bounds["add, shifted"] = best_add_shift(add_envelope(mechanism, epsilon=problem.epsilon)).bound

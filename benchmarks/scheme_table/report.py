@@ -20,9 +20,9 @@ def markdown(frame: pd.DataFrame, findings: Sequence[Finding]) -> str:
         "# RMSE of batch selection schemes at certified σ", _summary(frame), "## All rows",
         _table(COLUMNS, (_cells(record) for record in frame.to_dict("records"))), "## Findings of the source",
         _table(("claim", "measured", "verdict"), ((one.claim, one.measured, one.verdict) for one in findings)),
-        "δ_add/δ_remove compares the means of the certifying samples; a bound on one of them is marked ≤ or ≥, and where both are "
-        "bounds they are the accountant's own values. Rows of kind estimate have no certificate; the note says why. Results within a "
-        "percent of each other count as equal.",
+        "δ_add/δ_remove compares the means of the certifying samples; a bound on one of them is marked ≤ or ≥, where both are bounds "
+        "they are the accountant's own values, and 0 means that no certifying sample of add was positive. Rows of kind estimate have no "
+        "certificate; the note says why. Results within a percent of each other count as equal.",
     ]
     notes = [
         f"* {record['label']}, T={record['iterations']}, K={record['participations']}, ε={record['epsilon']:g}: {record['note']}"
