@@ -28,9 +28,9 @@ def rmse_against_bandwidth(points: Sequence[dict[str, object]], path: Path) -> N
 def privacy_curves(curves: Sequence[dict[str, object]], path: Path) -> None:
     """δ(ε) of every curve, all at one RMSE."""
     figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
-    for curve in curves:
+    for number, curve in enumerate(curves):
         known = [(epsilon, delta) for epsilon, delta in zip(curve["epsilons"], curve["deltas"]) if delta]
-        axis.plot([e for e, _ in known], [d for _, d in known], label=label(curve["scheme"], curve["variant"]))
+        axis.plot([e for e, _ in known], [d for _, d in known], label=label(curve["scheme"], curve["variant"]), **_style(number))
     axis.set(xlabel="ε", ylabel="δ (larger of both directions)", yscale="log")
     axis.set_title("at the RMSE of cyclic Poisson; estimates where sampled", fontsize=9)
     _save(figure, axis, path)
@@ -39,10 +39,10 @@ def privacy_curves(curves: Sequence[dict[str, object]], path: Path) -> None:
 def optimal_coefficients(rows: pd.DataFrame, anchor: Problem, path: Path) -> None:
     """First column of C of every row at the anchor."""
     figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
-    for row in rows.to_dict("records"):
+    for number, row in enumerate(rows.to_dict("records")):
         if row["bandwidth"] > 1:
             column = harmonic(iterations=anchor.iterations, bandwidth=row["bandwidth"], r=row["r"]).coefficients
-            axis.plot(range(1, len(column) + 1), column, label=row["label"])
+            axis.plot(range(1, len(column) + 1), column, label=row["label"], **_style(number))
     axis.set(xlabel="i", ylabel="C[i, 1]", xscale="log", yscale="log")
     _save(figure, axis, path)
 
@@ -61,6 +61,11 @@ def samples_against_delta(counts: Sequence[dict[str, object]], path: Path) -> No
         axis.legend(fontsize=7)
     figure.savefig(path, dpi=150)
     plt.close(figure)
+
+
+def _style(number: int) -> dict[str, str]:
+    """One look per line; there are ten colours and more lines."""
+    return {"color": f"C{number % 10}", "linestyle": ("-", "--")[number // 10 % 2]}
 
 
 def _save(figure: plt.Figure, axis: plt.Axes, path: Path) -> None:
