@@ -218,7 +218,8 @@ def fail_and_requeue(study: optuna.Study, trial: FrozenTrial, *, reason: str) ->
     values = trial.system_attrs.get("fixed_params", {}) | trial.params
     again = bool(values) and "retry_of" not in trial.user_attrs
     live = optuna.trial.Trial(study, trial._trial_id)
-    live.set_user_attr("requeued", again)
+    # A trial that was killed before its first suggestion was nothing yet; a new one takes its place, so it does not count either.
+    live.set_user_attr("requeued", again or not values)
     fail(study, live, reason=reason)
     # Enqueued last: a crash in between loses this configuration, where the other order would run it twice.
     if again:

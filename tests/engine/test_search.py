@@ -185,7 +185,9 @@ def test_a_killed_search_is_resumed_to_exactly_the_trials_asked_for(ray_session,
     assert result.done == 40
     assert {trial.state for trial in trials} <= {TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL}
     assert sum(trial.state is not TrialState.FAIL and "cached" not in trial.user_attrs for trial in trials) == 40
-    assert len(interrupted) <= 2 and sorted(retried) == [trial.number for trial in interrupted]
+    # One that was killed between being made and its first suggestion has nothing to be tried again.
+    begun = [trial.number for trial in interrupted if trial.params or "fixed_params" in trial.system_attrs]
+    assert len(interrupted) <= 2 and sorted(retried) == begun
     assert [trial.number for trial in trials] == list(range(len(trials)))
 
 

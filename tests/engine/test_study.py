@@ -139,6 +139,17 @@ def test_interrupted_trials_fail_and_are_tried_again_once(study, storage, space)
     assert third.get_trials()[3].user_attrs["retry_of"] == 1
 
 
+def test_a_trial_that_was_nothing_yet_is_not_tried_again_and_does_not_count(study, storage, space):
+    for _ in FIRST:
+        ask(study)
+    nothing = study.ask()
+    resumed = open_study(storage=storage, space=space)
+    lost = resumed.get_trials()[nothing.number]
+    assert lost.state is TrialState.FAIL and lost.user_attrs["reason"] == "interrupted"
+    assert not studies.counts_as_trial(lost)
+    assert nothing.number not in [trial.user_attrs.get("retry_of") for trial in resumed.get_trials()]
+
+
 def test_a_trial_killed_before_its_first_suggestion_keeps_what_was_enqueued(study, storage, space):
     study.ask()
     again = open_study(storage=storage, space=space)
