@@ -146,13 +146,13 @@ def certify_best(
 
 def make_plan(
     problem: Problem, choices: Sequence[tuple[BatchScheme, ToeplitzStrategy]], *, certificate: str, seed: int, max_samples: int,
-    progress: Progress | None = None, purpose: str = "certify",
+    progress: Progress | None = None,
 ) -> Plan:
     """Everything about a certificate that is fixed before its samples are drawn."""
     target = dict(epsilon=problem.epsilon, delta=problem.delta)
     if choices[0][0].name in NORM_ONLY:
         candidate = _deterministic_candidate(*choices[0], **target)
-        return Plan(method="tail_sum", seed=seed, candidates=(), fallback=candidate, purpose=purpose, **target)
+        return Plan(method="tail_sum", seed=seed, candidates=(), fallback=candidate, **target)
     sampled = []
     for scheme, strategy in choices:
         if scheme.name not in NORM_ONLY:
@@ -160,7 +160,7 @@ def make_plan(
                 progress(f"pilot of {scheme.name}, bandwidth {strategy.bandwidth}", len(sampled), len(choices))
             pilot = solve_sigma(scheme, strategy, samples=PILOT_SAMPLES, seed=seed, **target)
             sampled.append(Choice(mechanism=Mechanism(scheme=scheme, strategy=strategy, sigma=pilot.sigma), pilot=pilot))
-    settings = dict(seed=seed, max_samples=max_samples, purpose=purpose, **target)
+    settings = dict(seed=seed, max_samples=max_samples, **target)
     if certificate == "published":
         return plan_published(sampled[0], **settings)
     return plan_tail_sum(sampled, tilt=certificate == "tilted", **settings)

@@ -66,7 +66,7 @@ class _Option:
 
 
 def plan_tail_sum(
-    choices: Sequence[Choice], *, epsilon: float, delta: float, seed: int, max_samples: int, tilt: bool, purpose: str = "certify",
+    choices: Sequence[Choice], *, epsilon: float, delta: float, seed: int, max_samples: int, tilt: bool,
 ) -> Plan:
     """A fixed list in ascending RMSE: the first choice at the smallest σ that should pass, every choice (the first again) at a safer σ with a
     lower threshold, and the unamplified Gaussian σ as last resort.
@@ -84,7 +84,7 @@ def plan_tail_sum(
       CalibrationError: no test within `max_samples` can certify the target.
     """
     checks.integer(max_samples=max_samples)
-    settings = dict(epsilon=epsilon, delta=delta, seed=seed, max_samples=max_samples, tilt=tilt, purpose=purpose)
+    settings = dict(epsilon=epsilon, delta=delta, seed=seed, max_samples=max_samples, tilt=tilt)
     try:
         return _plan(choices, **settings, memory_limit=MEMORY_LIMIT)
     except CalibrationError:
@@ -94,7 +94,7 @@ def plan_tail_sum(
 
 
 def _plan(
-    choices: Sequence[Choice], *, epsilon: float, delta: float, seed: int, max_samples: int, tilt: bool, purpose: str, memory_limit: int,
+    choices: Sequence[Choice], *, epsilon: float, delta: float, seed: int, max_samples: int, tilt: bool, memory_limit: int,
 ) -> Plan:
     measured = [
         _measure(choice, epsilon=epsilon, delta=delta, seed=seed, tilt=tilt, memory_limit=memory_limit) for choice in choices
@@ -108,13 +108,13 @@ def _plan(
     for one in measured:
         candidates += _candidate(one, room, max_samples, fraction=_SAFER_FRACTION, share=(1 - _FIRST_SHARE) / len(measured))
     candidates.sort(key=lambda candidate: candidate.mechanism.rmse)
-    plan = Plan(method="tail_sum", epsilon=epsilon, delta=delta, seed=seed, candidates=tuple(candidates), purpose=purpose)
+    plan = Plan(method="tail_sum", epsilon=epsilon, delta=delta, seed=seed, candidates=tuple(candidates))
     return dataclasses.replace(plan, fallback=unamplified(choices[0].mechanism, epsilon=epsilon, delta=min(
         max(room.base(index), _TINY) for index in range(len(DIRECTIONS))
     )))
 
 
-def plan_published(choice: Choice, *, epsilon: float, delta: float, seed: int, max_samples: int, purpose: str = "certify") -> Plan:
+def plan_published(choice: Choice, *, epsilon: float, delta: float, seed: int, max_samples: int) -> Plan:
     """The published procedure: σ descends by a factor of 1.01 from a little above the pilot's, base threshold δ/2, plain samples.
 
     Raises:
@@ -140,7 +140,7 @@ def plan_published(choice: Choice, *, epsilon: float, delta: float, seed: int, m
         for step in range(_PUBLISHED_CANDIDATES)
     )
     fallback = unamplified(choice.mechanism, epsilon=epsilon, delta=threshold)
-    return Plan(method="published", epsilon=epsilon, delta=delta, seed=seed, candidates=candidates, fallback=fallback, purpose=purpose)
+    return Plan(method="published", epsilon=epsilon, delta=delta, seed=seed, candidates=candidates, fallback=fallback)
 
 
 def unamplified(mechanism: Mechanism, *, epsilon: float, delta: float) -> Candidate:
