@@ -109,7 +109,7 @@ def certify(
 
 def certify_best(
     problem: Problem, choices: Sequence[tuple[BatchScheme, ToeplitzStrategy]], *, certificate: str, seed: int,
-    draw: "DrawTest", max_samples: int | None = None, others: bool = True, progress: Progress | None = None,
+    draw: DrawTest, max_samples: int | None = None, others: bool = True, progress: Progress | None = None,
 ) -> CertifiedStrategy:
     """Certify the best of a few choices, given in the order of the RMSE the search found.
 
@@ -208,15 +208,15 @@ def draw_test(plan: Plan, candidate: int, direction: str, progress: Progress | N
     return sums
 
 
-def ray_drawer(workers: int, *, gpus: float = 0.0, address: str | None = None, cache_directory: Path | None = None) -> "DrawTest":
-    """A drawer that splits the blocks over Ray tasks; it starts Ray unless a session is running already."""
+def ray_drawer(workers: int, *, gpus: float = 0.0) -> DrawTest:
+    """A drawer that splits the blocks over Ray tasks, in the running session if there is one, else in a local one of its own."""
     workers = checks.integer(workers=workers)
 
     def draw(plan: Plan, candidate: int, direction: str, progress: Progress | None = None) -> list[BlockSums]:
         from engine.environment import ray, start_ray
 
         blocks = plan.candidates[candidate].tests[DIRECTIONS.index(direction)].blocks
-        with start_ray(workers=workers, address=address, gpus_per_trial=gpus, cache_directory=cache_directory):
+        with start_ray(workers=workers, gpus_per_trial=gpus):
             task = ray.remote(num_cpus=1, num_gpus=gpus)(draw_blocks)
             shared = ray.put(plan)
             waiting = [
