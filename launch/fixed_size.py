@@ -10,6 +10,8 @@ from search_spaces.errors import InputError
 from search_spaces.problem import FIXED_SIZE, FixedSizeProblem
 
 if TYPE_CHECKING:
+    import typer
+
     from accountants.evidence import Evidence
     from accountants.fixed_size import FixedSizeMechanism
     from engine.fixed_size import FixedSizeStrategy
@@ -38,6 +40,12 @@ def refuse(scheme: str, unused: Mapping[str, object]) -> None:
     """
     if given := [f"--{name}" for name, value in unused.items() if value is not None]:
         raise InputError(f"Expected {', '.join(given)} not to be given with scheme {scheme}, which has no use for it.")
+
+
+def on_command_line(context: typer.Context, *names: str) -> dict[str, object]:
+    """For `refuse`: these parameters as options, with a value where the command line itself gave one and None where the default holds."""
+    given = {name: context.get_parameter_source(name).name == "COMMANDLINE" for name in names}
+    return {name.replace("_", "-"): True if given[name] else None for name in names}
 
 
 def statements(

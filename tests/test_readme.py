@@ -33,6 +33,8 @@ def reduced(command: str) -> list[str]:
     _, name, *words = shlex.split(command)
     words = [REDUCED.get(previous, word) for previous, word in zip([name, *words], words)]
     added = ("--trials", "4") if "--resume" in words else ADDED.get(name, ())
+    if name == "tune" and "fixed_size" in words:
+        added = ()
     for option, value in zip(added[::2], added[1::2]):
         if option not in words:
             words += [option, value]

@@ -10,6 +10,7 @@ from launch import options
 
 def tune(
     *,
+    context: typer.Context,
     epsilon: Annotated[float | None, options.number_option("Target ε > 0.")] = None,
     delta: Annotated[float | None, options.number_option("Target δ in (0, 1).")] = None,
     iterations: Annotated[int | None, options.integer_option("T, the number of optimiser steps; with --participations.")] = None,
@@ -51,7 +52,7 @@ def tune(
         fixed_size.refuse(named[0], {
             "participations": participations, "bandwidths": bandwidths, "max-samples": max_samples, "resume": resume, "storage": storage,
             "address": address,
-        })
+        } | fixed_size.on_command_line(context, "trials", "certificate", "seed", "workers", "gpus_per_trial"))
         strategy = fixed_size.tuned(
             dataset_size=dataset_size, batch_size=batch_size, iterations=iterations, epochs=epochs, epsilon=epsilon, delta=delta, out=out,
         )

@@ -94,6 +94,8 @@ def test_tune_writes_a_file_that_verifies(bandsmith, folder):
         (f"{TUNE} --participations 2", ("--participations",)),
         (f"{TUNE} --iterations 20", ("--iterations", "--epochs")),
         (f"{TUNE} --bandwidths 1", ("--bandwidths",)),
+        (f"{TUNE} --seed 0 --trials 3", ("--trials, --seed", "fixed_size")),
+        (f"{TUNE} --certificate tilted --workers 1 --gpus-per-trial 0", ("--certificate, --workers, --gpus-per-trial",)),
         (TUNE.replace("--batch-size 10", ""), ("--batch-size",)),
         (TUNE.replace("--epsilon 2", ""), ("--epsilon",)),
         (TUNE.replace("size 10 ", "size 101 "), ("batch_size=101",)),
