@@ -8,7 +8,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from accountants.certificates.profiles import BIAS_FRACTION, Profile, profile
+from accountants.certificates.profiles import BIAS_FRACTION, Profile, needs_memory, profile
 from accountants.certificates.records import Candidate, DirectionTest, Plan
 from accountants.certificates.sampling import block_size
 from accountants.evidence import DIRECTIONS
@@ -26,7 +26,7 @@ _FRACTIONS = (0.3, 0.4, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.93, 0.95, 0
 _STANDARD_ERRORS = 3.0
 """A candidate's σ is chosen so that its test passes unless the estimates err by this many standard errors."""
 
-_SIGMA_TOLERANCE = 0.002
+_SIGMA_TOLERANCE = 0.001
 """Fewer samples are preferred where they cost less than this in σ."""
 
 _FIRST_SHARE = 0.8
@@ -34,6 +34,9 @@ _FIRST_SHARE = 0.8
 
 _SAFER_FRACTION = 0.7
 """Thresholds of the other candidates, relative to the first's: far enough below that they need little slack."""
+
+_WANTED_LOSS = 0.01
+"""Larger tables are tried where the first candidate's σ would lie this much above the smallest that meets the target."""
 
 _STEP = 1.01
 _TINY = 1e-300
@@ -71,7 +74,8 @@ def plan_tail_sum(
     """A fixed list in ascending RMSE: the first choice at the smallest σ that should pass, every choice (the first again) at a safer σ with a
     lower threshold, and the unamplified Gaussian σ as last resort.
 
-    Tilted laws have tables of at most `MEMORY_LIMIT` bytes; where no test is then possible, of at most `LARGEST_MEMORY`.
+    Tilted laws have tables of at most `MEMORY_LIMIT` bytes; where no test is then possible, or only one well above the smallest σ, of at
+    most `LARGEST_MEMORY`.
 
     Args:
       choices: best first, at least one.
@@ -86,16 +90,21 @@ def plan_tail_sum(
     checks.integer(max_samples=max_samples)
     settings = dict(epsilon=epsilon, delta=delta, seed=seed, max_samples=max_samples, tilt=tilt)
     try:
-        return _plan(choices, **settings, memory_limit=MEMORY_LIMIT)
+        plan, loss = _plan(choices, **settings, memory_limit=MEMORY_LIMIT)
     except CalibrationError:
         if not tilt:
             raise
-        return _plan(choices, **settings, memory_limit=LARGEST_MEMORY)
+        return _plan(choices, **settings, memory_limit=LARGEST_MEMORY)[0]
+    if tilt and loss > _WANTED_LOSS and needs_memory(choices[0].mechanism, more_than=MEMORY_LIMIT, at_most=LARGEST_MEMORY):
+        larger, _ = _plan(choices, **settings, memory_limit=LARGEST_MEMORY)
+        return min(plan, larger, key=lambda one: (one.candidates or (one.fallback,))[0].mechanism.rmse)
+    return plan
 
 
 def _plan(
     choices: Sequence[Choice], *, epsilon: float, delta: float, seed: int, max_samples: int, tilt: bool, memory_limit: int,
-) -> Plan:
+) -> tuple[Plan, float]:
+    """A plan, and how far its first candidate's σ is above the smallest that is estimated to meet the target, relatively."""
     measured = [
         _measure(choice, epsilon=epsilon, delta=delta, seed=seed, tilt=tilt, memory_limit=memory_limit) for choice in choices
     ]
@@ -105,13 +114,15 @@ def _plan(
     thresholds = _thresholds(measured[0], deterministic, delta, max_samples)
     room = _Room(delta=delta, thresholds=thresholds, deterministic=deterministic)
     candidates = _candidate(measured[0], room, max_samples, fraction=1.0, share=_FIRST_SHARE)
+    smallest = max(_sigma_at(one, delta) for one in measured[0] if one.sampler != "bound")
+    loss = candidates[0].mechanism.sigma / smallest - 1 if candidates else math.inf
     for one in measured:
         candidates += _candidate(one, room, max_samples, fraction=_SAFER_FRACTION, share=(1 - _FIRST_SHARE) / len(measured))
     candidates.sort(key=lambda candidate: candidate.mechanism.rmse)
     plan = Plan(method="tail_sum", epsilon=epsilon, delta=delta, seed=seed, candidates=tuple(candidates))
     return dataclasses.replace(plan, fallback=unamplified(choices[0].mechanism, epsilon=epsilon, delta=min(
         max(room.base(index), _TINY) for index in range(len(DIRECTIONS))
-    )))
+    ))), loss
 
 
 def plan_published(choice: Choice, *, epsilon: float, delta: float, seed: int, max_samples: int) -> Plan:
@@ -220,7 +231,12 @@ def _passing_sigma(one: Profile, threshold: float, samples: int) -> float:
         return one.mechanism.sigma
     relative = math.sqrt(one.relative_variance / samples + one.relative_error**2)
     wanted = threshold / (1 + _STANDARD_ERRORS * relative)
-    return one.mechanism.sigma * math.exp(math.log(one.delta / wanted) / -one.slope)
+    return _sigma_at(one, wanted)
+
+
+def _sigma_at(one: Profile, delta: float) -> float:
+    """The σ at which this direction's δ is estimated to be `delta`."""
+    return one.mechanism.sigma * math.exp(math.log(one.delta / delta) / -one.slope)
 
 
 def _candidate(

@@ -6,29 +6,37 @@ import math
 import numpy as np
 
 from accountants.certificates.records import DirectionTest
-from accountants.certificates.sampling import block_size, draw_values, forget_table
+from accountants.certificates.sampling import block_size, draw_values, forget_table, table_moment
 from accountants.estimators import add_envelope
 from accountants.evidence import DIRECTIONS
 from accountants.monte_carlo.pilot import PilotResult
 from accountants.monte_carlo.streams import Stream
 from accountants.tail_sum import samples_needed
 from accountants.tilted import (
-    LARGEST_MEMORY,
     MEMORY_LIMIT,
     best_add_shift,
     tilted_cost,
-    tilted_log_moment,
     tilted_remove_bound,
     tilted_unsupported,
 )
 from search_spaces.mechanism import Mechanism
 
 _TRIAL_SAMPLES = 16_384
+_MOST_TRIAL_SAMPLES = 131_072
+_TRIAL_ERROR = 0.02
+"""Relative standard error at which a trial may end: σ is placed three of them above where the estimate puts it, 0.2 % at slopes of −33."""
+
+_TRIAL_SHARE = 0.5
+"""A trial takes no more than this share of the samples of the test it prepares."""
+
 BIAS_FRACTION = 0.005
 """Share of δ that clipping the add values may hide."""
 
 _BOUND_FRACTION = 0.5
 """A deterministic add bound below this share of δ settles the direction without samples."""
+
+_BOUND_SIGMA = 0.98
+"""It is taken at this fraction of the σ to measure at, so that it need not keep the candidates' σ from being smaller."""
 
 _TILTS = (2, 3)
 _PRODUCTS_PER_SECOND = 6e7
@@ -82,6 +90,8 @@ class Profile:
     def at(self, mechanism: Mechanism, *, delta: float) -> "Profile":
         """The same kind of test for another σ nearby, with its own law and bound; estimates are kept."""
         shape = _shape(mechanism, self.direction, self.sampler, self.shape.alpha, epsilon=self.epsilon, delta=delta)
+        # Workers build tables of their own.
+        forget_table()
         return dataclasses.replace(self, mechanism=mechanism, shape=shape)
 
     def test(self, *, threshold: float, samples: int) -> DirectionTest:
@@ -107,45 +117,53 @@ def profile(
       tilt: whether tilted and shifted laws may be used.
       memory_limit: bytes a tilted law's table may hold, at most `LARGEST_MEMORY`.
     """
-    measure = lambda sampler, alpha=1: _measured(
-        mechanism, _shape(mechanism, direction, sampler, alpha, epsilon=epsilon, delta=delta), pilot, epsilon=epsilon, seed=seed,
-    )
+    shape = lambda sampler, alpha=1: _shape(mechanism, direction, sampler, alpha, epsilon=epsilon, delta=delta)
+    measure = lambda one: _measured(mechanism, one, pilot, epsilon=epsilon, delta=delta, seed=seed)
     if direction == "add":
-        bound = _shape(mechanism, direction, "bound", 1, epsilon=epsilon, delta=delta)
+        lower = mechanism.with_sigma(_BOUND_SIGMA * mechanism.sigma)
+        bound = _shape(lower, direction, "bound", 1, epsilon=epsilon, delta=delta)
         if bound.threshold <= _BOUND_FRACTION * delta:
-            return Profile(
-                mechanism=mechanism, epsilon=epsilon, shape=bound, delta=bound.threshold, slope=_slope(pilot, direction),
-            )
+            return Profile(mechanism=lower, epsilon=epsilon, shape=bound, delta=bound.threshold, slope=_slope(pilot, direction))
         samplers = ("shifted", "plain") if tilt and mechanism.scheme.fixed_participations else ("plain",)
-        bounds = {one: _shape(mechanism, direction, one, 1, epsilon=epsilon, delta=delta).bound for one in samplers}
-        return measure(min(samplers, key=bounds.get))
+        return measure(min(map(shape, samplers), key=lambda one: one.bound))
     best = None
     for alpha in _TILTS if tilt else ():
         if tilted_unsupported(mechanism, alpha=alpha, memory_limit=memory_limit) is not None:
             continue
         # A table is built only where it costs less than all that the best choice so far would.
-        if best is None or _TABLES * _table_seconds(mechanism, alpha) < _predicted_seconds(best, delta):
-            one = measure("tilted", alpha)
-            best = one if best is None else min(best, one, key=lambda each: _predicted_seconds(each, delta))
-    return best or measure("plain")
+        if best is None or _TABLES * _table_seconds(mechanism, alpha) < _predicted_seconds(mechanism, best, delta):
+            one = shape("tilted", alpha)
+            best = one if best is None else min(best, one, key=lambda each: _predicted_seconds(mechanism, each, delta))
+    return measure(best or shape("plain"))
 
 
-def _measured(mechanism: Mechanism, shape: DirectionTest, pilot: PilotResult, *, epsilon: float, seed: int) -> Profile:
+def needs_memory(mechanism: Mechanism, *, more_than: int, at_most: int) -> bool:
+    """Whether a tilted law that may be used has a table of more than one and at most the other number of bytes."""
+    unsupported = lambda alpha, limit: tilted_unsupported(mechanism, alpha=alpha, memory_limit=limit) is not None
+    return any(unsupported(alpha, more_than) and not unsupported(alpha, at_most) for alpha in _TILTS)
+
+
+def _measured(mechanism: Mechanism, shape: DirectionTest, pilot: PilotResult, *, epsilon: float, delta: float, seed: int) -> Profile:
     direction = shape.direction
     stream = Stream(seed=seed, purpose="pilot", path=(_TRIAL_PATH, DIRECTIONS.index(direction)))
+    draw = lambda blocks: np.concatenate([draw_values(mechanism, shape, epsilon, stream, block) for block in blocks])
     blocks = -(-_TRIAL_SAMPLES // block_size(mechanism))
-    values = np.concatenate([draw_values(mechanism, shape, epsilon, stream, block) for block in range(blocks)])
-    # The candidates have other σ, and workers build tables of their own.
-    forget_table()
+    values = draw(range(blocks))
     mean, deviation = float(values.mean()), float(values.std())
     # Plain samples may see nothing of a small δ; the pilot's mixture does, at its own σ.
     if mean > 0 and mean**2 * values.size >= 20 * deviation**2:
+        wanted = min((deviation / mean / _TRIAL_ERROR) ** 2, _MOST_TRIAL_SAMPLES, _TRIAL_SHARE * _typical_samples(shape, delta))
+        if more := range(blocks, math.ceil(wanted / block_size(mechanism))):
+            values = np.concatenate([values, draw(more)])
+            mean, deviation = float(values.mean()), float(values.std())
         estimate, variance = mean, (deviation / mean) ** 2
         error = math.sqrt(variance / values.size)
     else:
         piloted = pilot.deltas[direction] * math.exp(pilot.slopes[direction] * math.log(mechanism.sigma / pilot.sigma))
         estimate = max(piloted, np.finfo(float).tiny)
         variance, error = shape.bound / estimate, 1 / math.sqrt(max(pilot.effective_samples[direction], 1.0))
+    # The candidates have other σ, and workers build tables of their own.
+    forget_table()
     return Profile(
         mechanism=mechanism, epsilon=epsilon, shape=shape, delta=estimate, slope=_slope(pilot, direction),
         relative_variance=variance, relative_error=error,
@@ -165,7 +183,7 @@ def _shape(mechanism: Mechanism, direction: str, sampler: str, alpha: int, *, ep
         direction=direction, sampler=sampler, threshold=np.finfo(float).tiny, blocks=1, samples=block_size(mechanism), alpha=alpha,
     )
     if sampler == "tilted":
-        log_moment = tilted_log_moment(mechanism, alpha=alpha, memory_limit=LARGEST_MEMORY)
+        log_moment = table_moment(mechanism, alpha)
         bound = tilted_remove_bound(mechanism, epsilon=epsilon, alpha=alpha, log_moment=log_moment)
         return DirectionTest(**place, log_moment=log_moment, bound=bound)
     if direction == "remove":
@@ -182,6 +200,9 @@ def _table_seconds(mechanism: Mechanism, alpha: int) -> float:
     return tilted_cost(mechanism, alpha=alpha).operations / _PRODUCTS_PER_SECOND
 
 
-def _predicted_seconds(one: Profile, delta: float) -> float:
-    samples = samples_needed("tail_sum", delta=delta, threshold=_TYPICAL_FRACTION * delta, bound=one.bound)
-    return samples / _TILTED_SAMPLES_PER_SECOND + _TABLES * _table_seconds(one.mechanism, one.shape.alpha)
+def _predicted_seconds(mechanism: Mechanism, shape: DirectionTest, delta: float) -> float:
+    return _typical_samples(shape, delta) / _TILTED_SAMPLES_PER_SECOND + _TABLES * _table_seconds(mechanism, shape.alpha)
+
+
+def _typical_samples(shape: DirectionTest, delta: float) -> int:
+    return samples_needed("tail_sum", delta=delta, threshold=_TYPICAL_FRACTION * delta, bound=shape.bound)

@@ -135,9 +135,12 @@ def committed(plan: Plan, *, run_seed: int) -> Plan:
     So the samples of a test are tied to the list they were planned for: the same list draws the same samples again, and any
     change to it, made for whatever reason, draws fresh ones.
     """
-    content = _plan_to_dict(dataclasses.replace(plan, seed=0)) | {"run_seed": run_seed}
+    content = plan_to_dict(dataclasses.replace(plan, seed=0)) | {"run_seed": run_seed}
     digest = hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode()).hexdigest()
     return dataclasses.replace(plan, seed=int(digest[:15], 16))
+
+
+_PLAN_FIELDS = ("method", "epsilon", "delta", "seed", "purpose", "candidates", "fallback")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -208,7 +211,7 @@ def mechanism_from_dict(values: Mapping[str, object]) -> Mechanism:
 
 def certificate_to_dict(certificate: Certificate) -> dict[str, object]:
     """A certificate as plain JSON values."""
-    return _plan_to_dict(certificate.plan) | {
+    return plan_to_dict(certificate.plan) | {
         "outcomes": [[None if o is None else dataclasses.asdict(o) for o in pair] for pair in certificate.outcomes],
         "selected": certificate.selected,
         "certified_delta": dict(certificate.delta),
@@ -221,25 +224,34 @@ def certificate_from_dict(values: Mapping[str, object]) -> Certificate:
     Raises:
       InputError: a field is missing, unknown or out of range.
     """
-    values = _fields(values, "certificate", (
-        "method", "epsilon", "delta", "seed", "purpose", "candidates", "fallback", "outcomes", "selected", "certified_delta",
-    ))
-    plan = Plan(
-        method=values["method"], epsilon=values["epsilon"], delta=values["delta"], seed=values["seed"], purpose=values["purpose"],
-        candidates=tuple(_candidate_from_dict(v) for v in values["candidates"]),
-        fallback=None if values["fallback"] is None else _candidate_from_dict(values["fallback"]),
-    )
+    values = _fields(values, "certificate", (*_PLAN_FIELDS, "outcomes", "selected", "certified_delta"))
+    plan = plan_from_dict({name: values[name] for name in _PLAN_FIELDS})
     outcomes = tuple(tuple(None if o is None else _build(Outcome, o) for o in pair) for pair in values["outcomes"])
     selected = checks.integer(at_least=-1, at_most=len(plan.candidates) - 1, selected=values["selected"])
     return Certificate(plan=plan, outcomes=outcomes, selected=selected, delta=dict(values["certified_delta"]))
 
 
-def _plan_to_dict(plan: Plan) -> dict[str, object]:
+def plan_to_dict(plan: Plan) -> dict[str, object]:
+    """A plan as plain JSON values."""
     return {
         "method": plan.method, "epsilon": plan.epsilon, "delta": plan.delta, "seed": plan.seed, "purpose": plan.purpose,
         "candidates": [_candidate_to_dict(candidate) for candidate in plan.candidates],
         "fallback": None if plan.fallback is None else _candidate_to_dict(plan.fallback),
     }
+
+
+def plan_from_dict(values: Mapping[str, object]) -> Plan:
+    """The inverse of `plan_to_dict`.
+
+    Raises:
+      InputError: a field is missing, unknown or out of range.
+    """
+    values = _fields(values, "plan", _PLAN_FIELDS)
+    return Plan(
+        method=values["method"], epsilon=values["epsilon"], delta=values["delta"], seed=values["seed"], purpose=values["purpose"],
+        candidates=tuple(_candidate_from_dict(v) for v in values["candidates"]),
+        fallback=None if values["fallback"] is None else _candidate_from_dict(values["fallback"]),
+    )
 
 
 def _candidate_to_dict(candidate: Candidate) -> dict[str, object]:

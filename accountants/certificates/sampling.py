@@ -91,6 +91,11 @@ def forget_table() -> None:
     _kept.clear()
 
 
+def table_moment(mechanism: Mechanism, alpha: int) -> float:
+    """`TiltedLaw.log_residual_moment`; its table is kept for the values that are drawn next."""
+    return _tilted_law(mechanism, alpha).log_residual_moment
+
+
 def _block_sums(block: int, values: np.ndarray, test: DirectionTest) -> BlockSums:
     largest = float(values.max())
     if not np.isfinite(values).all() or values.min() < 0 or largest > test.bound * ROUND_UP:
