@@ -18,8 +18,8 @@ NORM_ONLY = ("deterministic", "poisson", "random_allocation", "cyclic_poisson", 
 FIRST_TAIL = 2.5
 """r·b of the first configuration of the other schemes: about where their optimum lies at many problems."""
 
-ENQUEUED = "enqueued"
-"""User attribute of an enqueued trial: the configuration exactly as it was given, which positions in [0, 1] may miss by a rounding."""
+R_POSITION = (0.0, 1.0)
+"""Range of the parameter that stands for r (see `search_spaces.space.r_from_position`)."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -83,10 +83,21 @@ def suggest(trial: optuna.trial.Trial, space: SearchSpace) -> Configuration:
     if bandwidth == 1 or scheme in NORM_ONLY:
         r = best_r(iterations=space.problem.iterations, bandwidth=bandwidth)
     else:
-        r = r_from_position(bandwidth, trial.suggest_float(f"{scheme}.r_position", 0.0, 1.0))
-    if ENQUEUED in trial.user_attrs:
-        return Configuration(**trial.user_attrs[ENQUEUED])
-    return Configuration(scheme=scheme, bandwidth=bandwidth, r=r)
+        r = r_from_position(bandwidth, trial.suggest_float(f"{scheme}.r_position", *R_POSITION))
+    # Positions in [0, 1] may miss an enqueued configuration by a rounding.
+    return recorded_configuration(trial) or Configuration(scheme=scheme, bandwidth=bandwidth, r=r)
+
+
+def configuration_attributes(configuration: Configuration) -> dict[str, object]:
+    """The user attributes that keep a configuration with its trial."""
+    return dataclasses.asdict(configuration)
+
+
+def recorded_configuration(trial: optuna.trial.Trial | optuna.trial.FrozenTrial) -> Configuration | None:
+    """The configuration kept with a trial; None before it was enqueued with one or asked for one."""
+    attributes = trial.user_attrs
+    names = [field.name for field in dataclasses.fields(Configuration)]
+    return Configuration(**{name: attributes[name] for name in names}) if all(name in attributes for name in names) else None
 
 
 def parameters(configuration: Configuration, space: SearchSpace) -> dict[str, object]:

@@ -15,7 +15,8 @@ from engine.interruption import Interruption
 from engine.outcome import RESOURCE, RMSE
 from engine.run_folder import RunFolder
 from engine.searcher import Progress, StudySearcher, WorkerLoss
-from engine.study import counts_as_trial, create_study, has_begun, open_study, opened_storage, release_running, study_space
+from engine.storage import opened_storage
+from engine.study import counts_as_trial, create_study, has_begun, open_study, release_running, study_space
 from engine.trainable import OBJECTIVE, PilotTrial, load_objective
 from engine.trials import Candidate, best_candidates, write_trials
 from ray import tune
@@ -49,7 +50,7 @@ class SearchSettings:
       reduction_factor: only about one in so many trials goes on from a rung to the next.
       gpus_per_trial: GPUs of one trial; a fraction shares one.
       address: of a Ray cluster, None for a local one.
-      storage: of the study (see `engine.study.open_storage`), None for SQLite in the folder.
+      storage: of the study (see `engine.storage.KINDS`), None for SQLite in the folder.
       study_name: None means the folder's name, and on `resume` the only study in the folder.
       time_budget_seconds: stop after this long; trials in flight are enqueued again for `resume`.
       first: configurations to begin with; None means one known to be good for each scheme.

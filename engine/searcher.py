@@ -16,8 +16,9 @@ from optuna.trial import FrozenTrial, TrialState
 import engine.environment  # noqa: F401 (before ray, always)
 import ray
 from engine import study as studies
-from engine.configuration import Configuration, suggest
+from engine.configuration import Configuration, recorded_configuration, suggest
 from engine.outcome import FAILURE, FINAL, RMSE, RUNG, outcome_of
+from engine.trial_record import recorded_outcome, write_configuration
 from ray.tune import Callback
 from ray.tune.experiment import Trial
 from ray.tune.search import Searcher
@@ -83,7 +84,7 @@ class StudySearcher(Searcher):
                 return None if self._running else Searcher.FINISHED
             trial = self._study.ask()
             configuration = suggest(trial, self._space)
-            trial.set_user_attr("configuration", dataclasses.asdict(configuration))
+            write_configuration(trial, configuration)
             known = self._known.get(configuration.key)
             if known is None:
                 self._running[trial_id] = trial, configuration
@@ -130,9 +131,9 @@ class StudySearcher(Searcher):
     def _answer_from_cache(self, trial: optuna.Trial, known: FrozenTrial) -> None:
         trial.set_user_attr("cached", known.number)
         if known.state is TrialState.COMPLETE:
-            studies.complete(self._study, trial, known.user_attrs["outcome"])
+            studies.complete(self._study, trial, recorded_outcome(known))
         elif known.state is TrialState.PRUNED:
-            studies.prune(self._study, trial, known.user_attrs["outcome"], step=known.last_step)
+            studies.prune(self._study, trial, recorded_outcome(known), step=known.last_step)
         else:
             studies.fail(self._study, trial, reason=known.user_attrs["reason"])
 
@@ -142,15 +143,15 @@ class StudySearcher(Searcher):
             best = self._best
             self._on_progress(Progress(
                 done=self._done, total=self._trials, best_rmse=best and best.value,
-                best=best and Configuration(**best.user_attrs["configuration"]).label,
+                best=best and recorded_configuration(best).label,
             ))
 
     def _remember(self, trial: FrozenTrial) -> None:
         if not studies.counts_as_trial(trial):
             return
         self._done += 1
-        if "configuration" in trial.user_attrs:
-            self._known.setdefault(Configuration(**trial.user_attrs["configuration"]).key, trial)
+        if (configuration := recorded_configuration(trial)) is not None:
+            self._known.setdefault(configuration.key, trial)
         if trial.state is TrialState.COMPLETE and (self._best is None or trial.value < self._best.value):
             self._best = trial
 

@@ -1,91 +1,35 @@
 """The Optuna study: the only state of a search. Opening, checking, resuming and reading it; every way a trial can end.
 
-User attributes of the study: `problem`, `space`, `fingerprint`, `units`, `versions`, `seed`, `rungs`. Of a trial: `configuration`, `outcome`,
-`reason` (of a FAIL), `cached` (number of the trial it repeats), `retry_of`, `requeued`.
+User attributes of the study: `format`, `problem`, `space`, `fingerprint`, `units`, `versions`, `seed`, `rungs`. Of a trial: those of
+`engine.trial_record`, `reason` (of a FAIL), `cached` (number of the trial it repeats), `retry_of`, `requeued`. There are no constraints:
+σ is solved for, and an unresolved trial is a FAIL.
 """
 
-import contextlib
-import dataclasses
 import importlib.metadata
 import logging
-import sqlite3
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import optuna
-from optuna.storages import BaseStorage, JournalStorage, RDBStorage
-from optuna.storages.journal import JournalFileBackend
+from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState
 
-from engine.configuration import ENQUEUED, Configuration, first_configurations, parameters
+from engine.configuration import Configuration, configuration_attributes, first_configurations, parameters, recorded_configuration
+from engine.sampler import SchemeSampler
+from engine.trial_record import UNITS, write_outcome
 from search_spaces.errors import InputError
 from search_spaces.problem import Problem
 from search_spaces.space import SchemeSpace, SearchSpace
 
-UNITS = "RMSE of the prefix sums at clip norm 1"
+FORMAT = 2
+"""How trials are written; a study written differently is refused."""
+
+OBJECTIVE_NAME = "RMSE"
+"""What dashboards call the value of a trial."""
+
 RECORDED_PACKAGES = ("jax", "numpy", "optuna", "ray", "dp-accounting", "PLD-accounting")
-STARTUP_TRIALS = 12
-"""Finished trials before TPE takes over from random suggestions: the enqueued ones and a few more."""
-
-MANY_WORKERS = 5
-"""From so many on, TPE is told of the trials in flight, so that it spreads out; below, rereading them costs more than it gains."""
-
-LOCK_SECONDS = 60.0
-"""How long a writer waits for SQLite's lock before it gives up."""
-
-NETWORK_FILE_SYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "glusterfs", "fuse.sshfs", "9p", "afs", "ceph")
-
 logger = logging.getLogger("bandsmith")
-
-
-def open_storage(spec: str | Path) -> BaseStorage:
-    """The storage a specification names.
-
-    Args:
-      spec: a path ending in `.db` (SQLite), `journal:PATH` (append-only file), or a database URL such as `sqlite:///…` or `postgresql://…`.
-
-    Raises:
-      InputError: anything else, or the storage cannot be opened.
-    """
-    text = str(spec)
-    try:
-        if text.startswith("journal:"):
-            path = text.removeprefix("journal:")
-            _warn_of_network(path)
-            return JournalStorage(JournalFileBackend(path))
-        if text.endswith(".db") and "://" not in text:
-            text = f"sqlite:///{Path(text).absolute()}"
-        if text.startswith("sqlite:///"):
-            factory = sqlite3.Connection if _warn_of_network(text.removeprefix("sqlite:///")) else _Connection
-            return RDBStorage(text, engine_kwargs={"connect_args": {"timeout": LOCK_SECONDS, "factory": factory}})
-        if "://" in text:
-            return RDBStorage(text, engine_kwargs={"pool_pre_ping": True})
-    except Exception as error:
-        raise InputError(f"Expected storage={_without_password(text)!r} to be a place we can open: {_one_line(error)}") from error
-    raise InputError(f"Expected storage={text!r} to be a path ending in .db, journal:PATH, or a database URL.")
-
-
-@contextlib.contextmanager
-def opened_storage(spec: str | Path) -> Iterator[BaseStorage]:
-    """`open_storage` for the length of the block; closing a SQLite storage also leaves all of it in its one file."""
-    storage = open_storage(spec)
-    try:
-        yield storage
-    finally:
-        if isinstance(storage, RDBStorage):
-            storage.remove_session()
-            storage.engine.dispose()
-
-
-class _Connection(sqlite3.Connection):
-    """A write-ahead log: a commit waits for no disk, yet no crash can corrupt the file, and only a power cut can lose the last commits."""
-
-    def __init__(self, *arguments: object, **options: object) -> None:
-        super().__init__(*arguments, **options)
-        self.execute("PRAGMA journal_mode=WAL")
-        self.execute("PRAGMA synchronous=NORMAL")
 
 
 def create_study(
@@ -95,7 +39,7 @@ def create_study(
     """A new study, with the first configurations enqueued.
 
     Args:
-      storage: see `open_storage`.
+      storage: see `engine.storage.open_storage`.
       name: unique in the storage.
       space: what is searched.
       seed: of the sampler and of the samples of the trials.
@@ -114,11 +58,12 @@ def create_study(
     except optuna.exceptions.DuplicatedStudyError as error:
         raise InputError(f"Expected study name {name!r} to be new in this storage; resume it or choose another.") from error
     for values, configuration in queue[len(study.get_trials(deepcopy=False)) :]:
-        study.enqueue_trial(values, user_attrs={ENQUEUED: dataclasses.asdict(configuration)})
+        study.enqueue_trial(values, user_attrs=configuration_attributes(configuration))
+    _name_objective(study)
     described = space.to_dict()
     # The fingerprint comes last: a study that has one is whole.
     for attribute, value in {
-        "problem": described["problem"], "space": described, "units": UNITS, "versions": versions(), "seed": seed, "rungs": list(rungs),
+        "format": FORMAT, "problem": described["problem"], "space": described, "units": dict(UNITS), "versions": versions(), "seed": seed, "rungs": list(rungs),
         "fingerprint": space.fingerprint(),
     }.items():
         study.set_user_attr(attribute, value)
@@ -140,7 +85,7 @@ def open_study(
     """An existing study, checked; trials that a killed search left running are failed and enqueued again, once.
 
     Args:
-      storage: see `open_storage`.
+      storage: see `engine.storage.open_storage`.
       name: of the study; None means the only one in the storage.
       space: what the caller wants to search; None means whatever the study searches.
       workers: trials that will run at once.
@@ -172,6 +117,8 @@ def load_study(*, storage: BaseStorage, name: str | None = None) -> optuna.Study
         raise InputError(
             f"Expected study {name!r} to be one that bandsmith wrote to its end before it was used; it has no {', '.join(sorted(missing))}."
         )
+    if (written := study.user_attrs.get("format")) != FORMAT:
+        raise InputError(f"Expected study {name!r} to have format {FORMAT}, not {written}; another version of bandsmith wrote it.")
     return study
 
 
@@ -188,13 +135,13 @@ def study_space(study: optuna.Study) -> SearchSpace:
 
 def complete(study: optuna.Study, trial: optuna.Trial, outcome: Mapping[str, object]) -> None:
     """Ends a fully evaluated trial: COMPLETE with its RMSE."""
-    trial.set_user_attr("outcome", dict(outcome))
+    write_outcome(trial, outcome)
     study.tell(trial, outcome["rmse"])
 
 
 def prune(study: optuna.Study, trial: optuna.Trial, outcome: Mapping[str, object], *, step: int) -> None:
     """Ends a trial the scheduler stopped early: PRUNED with its last RMSE."""
-    trial.set_user_attr("outcome", dict(outcome))
+    write_outcome(trial, outcome)
     trial.report(outcome["rmse"], step)
     study.tell(trial, state=TrialState.PRUNED)
 
@@ -223,7 +170,8 @@ def fail_and_requeue(study: optuna.Study, trial: FrozenTrial, *, reason: str) ->
     fail(study, live, reason=reason)
     # Enqueued last: a crash in between loses this configuration, where the other order would run it twice.
     if again:
-        kept = {ENQUEUED: trial.user_attrs[ENQUEUED]} if ENQUEUED in trial.user_attrs else {}
+        configuration = recorded_configuration(trial)
+        kept = {} if configuration is None else configuration_attributes(configuration)
         study.enqueue_trial(values, user_attrs=kept | {"retry_of": trial.number})
     return again
 
@@ -252,48 +200,18 @@ def versions() -> dict[str, str]:
     return found
 
 
+def _name_objective(study: optuna.Study) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        study.set_metric_names([OBJECTIVE_NAME])
+
+
 def _with_sampler(study: optuna.Study, seed: int, workers: int) -> optuna.Study:
     # Seeded by how far the study is, or a resumed search would repeat its first random suggestions.
     entropy = np.random.SeedSequence([seed, len(study.get_trials(deepcopy=False))]).generate_state(1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        # Grouped, since b and r of one scheme say nothing about another's.
-        study.sampler = optuna.samplers.TPESampler(
-            seed=int(entropy[0]), n_startup_trials=STARTUP_TRIALS, multivariate=True, group=True, constant_liar=workers >= MANY_WORKERS,
-        )
+    study.sampler = SchemeSampler(seed=int(entropy[0]), workers=workers)
     return study
-
-
-def _warn_of_network(path: str) -> bool:
-    """Whether a file lies on a network file system, where locks cannot be relied on; warns if so."""
-    kind = file_system(Path(path).absolute().parent)
-    if kind not in NETWORK_FILE_SYSTEMS:
-        return False
-    warnings.warn(
-        f"The study {path!r} is on a network file system ({kind}), which may corrupt it; name a storage on a local disk, or a database server.",
-        stacklevel=4,
-    )
-    return True
-
-
-def file_system(directory: Path, *, mounts: Path = Path("/proc/mounts")) -> str | None:
-    """The kind of file system a directory is on, as Linux names it; None where that cannot be found out."""
-    try:
-        lines = [line.split() for line in mounts.read_text().splitlines()]
-    except OSError:
-        return None
-    around = {Path(line[1]): line[2] for line in lines if directory.is_relative_to(line[1])}
-    return around[max(around, key=lambda point: len(point.parts))] if around else None
 
 
 def _bandwidths_of(values: Mapping[str, Sequence[int]]) -> tuple[int, ...]:
     return tuple(values["list"]) if "list" in values else tuple(range(values["range"][0], values["range"][1] + 1))
-
-
-def _without_password(url: str) -> str:
-    scheme, separator, rest = url.partition("://")
-    return f"{scheme}{separator}…@{rest.rpartition('@')[2]}" if separator and "@" in rest else url
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200]

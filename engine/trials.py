@@ -8,15 +8,15 @@ from pathlib import Path
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from engine.configuration import Configuration
+from engine.configuration import Configuration, recorded_configuration
 from engine.files import write_atomically
+from engine.trial_record import recorded_outcome
 from search_spaces import checks
 
 COLUMNS = (
     "number", "state", "scheme", "bandwidth", "r", "sigma", "sigma_standard_error", "rmse", "rmse_standard_error", "multiple_of_limit",
     "kind", "accountant", "samples", "seconds", "device", "reason", "cached", "retry_of",
 )
-_ATTRIBUTES = ("reason", "cached", "retry_of")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -78,15 +78,14 @@ def write_trials(path: Path, study: optuna.Study) -> None:
 
 
 def _candidate(trial: FrozenTrial) -> Candidate:
-    outcome = trial.user_attrs["outcome"]
+    outcome = recorded_outcome(trial)
     names = [field.name for field in dataclasses.fields(Candidate) if field.name not in ("number", "configuration", "rmse")]
     return Candidate(
-        number=trial.number, configuration=Configuration(**trial.user_attrs["configuration"]), rmse=trial.value,
+        number=trial.number, configuration=recorded_configuration(trial), rmse=trial.value,
         **{name: outcome.get(name) for name in names},
     )
 
 
 def _row(trial: FrozenTrial) -> dict[str, object]:
-    attributes = trial.user_attrs
-    values = attributes.get("configuration", {}) | attributes.get("outcome", {}) | {name: attributes.get(name) for name in _ATTRIBUTES}
+    values = trial.user_attrs | recorded_outcome(trial)
     return {name: values.get(name) for name in COLUMNS} | {"number": trial.number, "state": trial.state.name}

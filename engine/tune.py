@@ -9,7 +9,8 @@ from engine.environment import gpu_demand, start_ray
 from engine.results import write_strategy
 from engine.run_folder import RunFolder
 from engine.search import SearchResult, SearchSettings, run_search
-from engine.study import load_study, opened_storage, study_space
+from engine.storage import opened_storage
+from engine.study import load_study, study_space
 from search_spaces import checks
 from search_spaces.errors import CalibrationError, InputError
 from search_spaces.problem import Problem

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from engine.configuration import (
-    ENQUEUED, NORM_ONLY, Configuration, best_r, first_configurations, parameters, suggest,
+    NORM_ONLY, Configuration, best_r, configuration_attributes, first_configurations, parameters, suggest,
 )
 from search_spaces.errors import InputError
 from search_spaces.problem import Problem
@@ -57,7 +57,7 @@ def test_best_r_has_the_smallest_error_of_a_fine_grid(bandwidth):
 def test_an_enqueued_configuration_is_returned_to_the_last_bit(space):
     wanted = Configuration(scheme="min_sep_ra", bandwidth=128, r=0.1 + 1e-16)
     study = optuna.create_study()
-    study.enqueue_trial(parameters(wanted, space), user_attrs={ENQUEUED: {"scheme": "min_sep_ra", "bandwidth": 128, "r": wanted.r}})
+    study.enqueue_trial(parameters(wanted, space), user_attrs=configuration_attributes(wanted))
     trial = study.ask()
     assert suggest(trial, space) == wanted
     assert set(trial.params) == {"scheme", "min_sep_ra.bandwidth_position", "min_sep_ra.r_position"}

@@ -16,7 +16,8 @@ from optuna.trial import TrialState
 from engine.configuration import Configuration, first_configurations, parameters
 from engine.run_folder import RunFolder
 from engine.search import SearchSettings, open_or_create, run_search
-from engine.study import load_study, opened_storage
+from engine.storage import opened_storage
+from engine.study import load_study
 from search_spaces.errors import InputError
 from search_spaces.problem import Problem
 from search_spaces.space import SearchSpace
@@ -55,7 +56,7 @@ def test_failures_stay_with_their_trial_and_the_search_goes_on(ray_session, fold
     kinds = [trial.user_attrs["reason"].split(":")[0] for trial in trials[:6]]
     assert kinds == ["nan", "error", "missing metric", "infinite", "unresolved", "oom"]
     assert {trial.state for trial in trials[:6]} == {TrialState.FAIL}
-    assert trials[6].user_attrs["configuration"]["bandwidth"] == 100
+    assert trials[6].user_attrs["bandwidth"] == 100
     assert result.done == 12 and result.states.get("RUNNING", 0) == 0
     assert result.best and result.best[0].rmse == min(trial.value for trial in trials if trial.state is TrialState.COMPLETE)
     assert [progress.done for progress in told] == list(range(1, 13))
@@ -70,10 +71,10 @@ def test_bad_trials_are_stopped_early(ray_session, folder, problem):
     result = search(folder, "smooth", space=space, trials=8, workers=1, first=at_bandwidths(64, 128, 4, 3, 2), rungs=(10, 40, 160))
     trials = trials_of(folder)
     assert trials[0].state is TrialState.COMPLETE and trials[0].intermediate_values.keys() == {0, 1}
-    assert trials[0].user_attrs["outcome"]["samples"] == 160
+    assert trials[0].user_attrs["samples"] == 160
     for trial in trials[2:5]:
-        assert trial.state is TrialState.PRUNED and trial.user_attrs["outcome"]["samples"] == 10
-        assert trial.value == trial.intermediate_values[0] == trial.user_attrs["outcome"]["rmse"]
+        assert trial.state is TrialState.PRUNED and trial.user_attrs["samples"] == 10
+        assert trial.value == trial.intermediate_values[0]
     assert all(trials[candidate.number].state is TrialState.COMPLETE for candidate in result.best)
 
 
@@ -81,7 +82,7 @@ def test_a_trial_that_kills_its_worker_is_retried_once_and_given_up(ray_session,
     space = SearchSpace.for_problem(problem, schemes=["min_sep_ra"], bandwidths=[1, 50, 100])
     result = search(folder, "lethal", space=space, trials=4, workers=2, first=at_bandwidths(1, 100, 50))
     lost = [trial for trial in trials_of(folder) if trial.user_attrs.get("reason", "").startswith("worker died")]
-    assert [trial.user_attrs["configuration"]["bandwidth"] for trial in lost] == [1, 1]
+    assert [trial.user_attrs["bandwidth"] for trial in lost] == [1, 1]
     assert lost[1].user_attrs["retry_of"] == lost[0].number
     assert result.done == 4 and result.states["FAIL"] == 2
     assert result.best

@@ -6,10 +6,11 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from engine.configuration import Configuration
+from engine.configuration import Configuration, recorded_configuration
 from engine.outcome import FAILURE, FINAL, RMSE, RUNG
 from engine.searcher import CACHED_IN_A_ROW, GIVE_UP, Progress, StudySearcher
 from engine.study import create_study, open_study, study_space
+from engine.trial_record import recorded_outcome
 from engine.trials import best_candidates
 from ray.tune.search import Searcher
 from search_spaces.problem import Problem
@@ -51,9 +52,7 @@ def test_the_enqueued_configurations_come_first_exactly(space):
     for number, wanted in enumerate(FIRST):
         config = searcher.suggest(f"t{number}")
         assert (config["scheme"], config["bandwidth"], config["r"]) == (wanted.scheme, wanted.bandwidth, wanted.r)
-        assert study.get_trials()[number].user_attrs["configuration"] == {
-            "scheme": wanted.scheme, "bandwidth": wanted.bandwidth, "r": wanted.r,
-        }
+        assert recorded_configuration(study.get_trials()[number]) == wanted
 
 
 def test_no_more_trials_at_once_than_workers_and_no_more_in_all_than_asked_for(space):
@@ -80,7 +79,7 @@ def test_outcomes_complete_pruned_and_failed(space):
     searcher.on_trial_complete("c", {FAILURE: "nan: the objective returned rmse=nan", RUNG: 0})
     complete, pruned, failed = study.get_trials()
     assert (complete.state, complete.value, complete.intermediate_values) == (TrialState.COMPLETE, 1.1, {0: 1.2})
-    assert complete.user_attrs["outcome"]["sigma"] == 2.2
+    assert complete.user_attrs["sigma"] == 2.2
     assert (pruned.state, pruned.value) == (TrialState.PRUNED, 0.5)
     assert (failed.state, failed.user_attrs["reason"][:3]) == (TrialState.FAIL, "nan")
     # The better one was stopped early, so it is not a result.
@@ -110,9 +109,9 @@ def test_duplicates_are_answered_from_the_study_without_a_worker(problem):
     assert CACHED_IN_A_ROW <= len(cached) == len(study.get_trials()) - 2
     for trial in cached:
         original = study.get_trials()[trial.user_attrs["cached"]]
-        assert trial.user_attrs["configuration"] == original.user_attrs["configuration"]
+        assert recorded_configuration(trial) == recorded_configuration(original)
         assert (trial.state, trial.value) == (original.state, original.value)
-        assert trial.user_attrs["outcome"] == original.user_attrs["outcome"]
+        assert recorded_outcome(trial) == recorded_outcome(original)
 
 
 @pytest.mark.parametrize("end", [report(0.5, final=False), {FAILURE: "infinite: the objective returned rmse=inf", RUNG: 0}])

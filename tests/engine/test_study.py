@@ -1,7 +1,7 @@
 """The study: opening, refusing, resuming, and every way a trial can end."""
 
 import dataclasses
-from pathlib import Path
+import json
 
 import optuna
 import pytest
@@ -9,10 +9,14 @@ from optuna.trial import TrialState
 
 from engine import study as studies
 from engine.configuration import Configuration, suggest
-from engine.study import create_study, load_study, open_storage, open_study, study_space
+from engine.storage import open_storage
+from engine.study import create_study, load_study, open_study, study_space
+from engine.trial_record import write_configuration
+from engine.trials import COLUMNS
 from search_spaces.errors import InputError
 from search_spaces.problem import Problem
 from search_spaces.space import SearchSpace
+from tests.engine.objectives import smooth
 
 FIRST = (Configuration(scheme="min_sep_ra", bandwidth=100, r=0.03), Configuration(scheme="cyclic_ra", bandwidth=32, r=0.25))
 
@@ -36,44 +40,33 @@ def states(study: optuna.Study) -> list[str]:
     return [trial.state.name for trial in study.get_trials(deepcopy=False)]
 
 
-@pytest.mark.parametrize("spec", ["{}/study.db", "journal:{}/study.log", "sqlite:///{}/other.db"])
-def test_every_storage_keeps_the_study(tmp_path, space, spec):
-    spec = spec.format(tmp_path)
-    created = create_study(storage=open_storage(spec), name="run", space=space, seed=1, rungs=(10,), first=FIRST)
-    trial, configuration = ask(created)
-    assert configuration == FIRST[0]
-    studies.complete(created, trial, {"rmse": 0.9})
-    again = load_study(storage=open_storage(spec), name="run")
-    assert [t.value for t in again.get_trials(states=(TrialState.COMPLETE,))] == [0.9]
-    assert study_space(again) == space
-
-
-@pytest.mark.parametrize("spec", ["somewhere", "sqlite:////no/such/folder/x.db", "postgresql://user:secret@nowhere/db", "journal:/no/such/x.log"])
-def test_a_storage_that_cannot_be_opened_is_one_sentence_without_the_password(spec):
-    with pytest.raises(InputError, match="storage=") as caught:
-        open_storage(spec)
-    assert "secret" not in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_a_study_on_a_network_file_system_is_warned_of(tmp_path, monkeypatch):
-    mounts = tmp_path / "mounts"
-    mounts.write_text("disk / ext4 rw 0 0\nhost:/x /home nfs4 rw 0 0\ndisk /home/me/fast xfs rw 0 0\n")
-    kinds = {"/tmp/run": "ext4", "/home/me": "nfs4", "/home/me/fast/run": "xfs", "/homestead": "ext4"}
-    assert {path: studies.file_system(Path(path), mounts=mounts) for path in kinds} == kinds
-    assert studies.file_system(tmp_path, mounts=tmp_path / "none") is None
-
-    monkeypatch.setattr(studies, "file_system", lambda directory: "nfs4")
-    for spec in (tmp_path / "study.db", f"journal:{tmp_path}/study.log"):
-        with pytest.warns(UserWarning, match="network file system"):
-            open_storage(spec)
-
-
 def test_the_study_says_what_it_searched(study, space):
     attributes = study.user_attrs
     assert attributes["problem"] == dataclasses.asdict(space.problem)
     assert attributes["fingerprint"] == space.fingerprint()
     assert attributes["seed"] == 1 and attributes["rungs"] == [10, 40]
-    assert "RMSE" in attributes["units"] and attributes["versions"]["optuna"] == optuna.__version__
+    assert attributes["versions"]["optuna"] == optuna.__version__
+    assert study.metric_names == ["RMSE"]
+
+
+def test_every_column_has_a_unit_and_is_one_number_or_word(study):
+    trial, configuration = ask(study)
+    write_configuration(trial, configuration)
+    studies.complete(study, trial, dataclasses.asdict(smooth(None, **dataclasses.asdict(configuration), samples=10, seed=0)))
+    kept = study.get_trials()[0]
+    assert {"scheme", "bandwidth", "r", "sigma", "rmse_standard_error", "samples", "seconds", "device"} < kept.user_attrs.keys()
+    assert all(isinstance(value, (str, int, float)) for value in kept.user_attrs.values())
+    units = study.user_attrs["units"]
+    # The two that say so themselves, and the RMSE, which is the value.
+    assert set(COLUMNS) | kept.user_attrs.keys() == set(units) - {"value", "resolved", "requeued"} | {"number", "state", "rmse"}
+    # What a dashboard shows of an attribute.
+    assert len(json.dumps(units)) <= 1024
+
+
+def test_a_study_of_another_version_is_refused(study, storage):
+    study.set_user_attr("format", 1)
+    with pytest.raises(InputError, match="format 2, not 1"):
+        load_study(storage=storage)
 
 
 def test_a_name_is_taken_only_once(study, storage, space):
@@ -103,7 +96,7 @@ def test_another_problem_or_space_is_refused_with_the_differences(study, storage
 
 def test_the_other_direction_is_refused(storage, space):
     maximised = optuna.create_study(storage=storage, study_name="max", direction="maximize")
-    for name, value in {"problem": {}, "space": space.to_dict(), "fingerprint": space.fingerprint(), "seed": 0, "rungs": [1]}.items():
+    for name, value in {"problem": {}, "space": space.to_dict(), "fingerprint": space.fingerprint(), "seed": 0, "rungs": [1], "format": 2}.items():
         maximised.set_user_attr(name, value)
     with pytest.raises(InputError, match="maximize there"):
         open_study(storage=storage, name="max", space=space)
@@ -188,14 +181,3 @@ def test_a_resumed_search_does_not_repeat_its_random_suggestions(storage, proble
         studies.complete(created, optuna.trial.Trial(created, trial._trial_id), {"rmse": 1.0})
     resumed = open_study(storage=storage, space=space)
     assert not {c.key for c in before} & {ask(resumed)[1].key for _ in range(4)}
-
-
-def test_a_journal_whose_last_line_was_cut_off_still_opens(tmp_path, space):
-    path = tmp_path / "study.log"
-    created = create_study(storage=open_storage(f"journal:{path}"), name="run", space=space, seed=1, rungs=(10,), first=FIRST)
-    trial, _ = ask(created)
-    studies.complete(created, trial, {"rmse": 0.9})
-    with open(path, "ab") as file:
-        file.write(b'{"op_code": 4, "worker')
-    again = open_study(storage=open_storage(f"journal:{path}"), space=space)
-    assert [t.value for t in again.get_trials(states=(TrialState.COMPLETE,))] == [0.9]

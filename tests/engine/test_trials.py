@@ -6,8 +6,9 @@ import optuna
 import pytest
 
 from engine import study as studies
-from engine.configuration import Configuration, suggest
+from engine.configuration import Configuration, configuration_attributes, suggest
 from engine.study import create_study
+from engine.trial_record import write_configuration
 from engine.trials import COLUMNS, best_candidates, best_per_scheme, trial_rows, write_trials
 
 FIRST = tuple(
@@ -24,7 +25,7 @@ def study(space):
     for _ in FIRST:
         trial = study.ask()
         configuration = suggest(trial, space)
-        trial.set_user_attr("configuration", {"scheme": configuration.scheme, "bandwidth": configuration.bandwidth, "r": configuration.r})
+        write_configuration(trial, configuration)
         trials.append(trial)
     for trial, rmse in ((trials[0], 0.9), (trials[1], 0.8), (trials[3], 1.3)):
         studies.complete(study, trial, {"rmse": rmse, "sigma": 0.1 + 0.2, "kind": "estimate", "samples": 10, "seconds": 1.5})
@@ -40,9 +41,8 @@ def test_the_best_are_complete_and_in_order(study):
 
 
 def test_repeated_configurations_count_once(study, space):
-    study.enqueue_trial({}, user_attrs={"enqueued": {"scheme": "min_sep_ra", "bandwidth": 50, "r": 0.01}, "cached": 1})
+    study.enqueue_trial({}, user_attrs=configuration_attributes(FIRST[1]) | {"cached": 1})
     trial = study.ask()
-    trial.set_user_attr("configuration", {"scheme": "min_sep_ra", "bandwidth": 50, "r": 0.01})
     studies.complete(study, trial, {"rmse": 0.8})
     assert [candidate.number for candidate in best_candidates(study, count=9)] == [1, 0, 3]
 
