@@ -1,18 +1,20 @@
 """The certification stage: from the best few choices of a search to one mechanism with a certificate.
 
 Pilots and plans use random numbers of their own; a plan is complete before the first certifying sample is drawn. The samples of a test
-are split over workers by block number, so the result does not depend on how many there are.
+are split over workers by block number, so the result does not depend on how many there are. In a run, plan and samples are kept as they
+come in (`engine.journal`), so that a certification that was killed goes on where it was.
 """
 
+import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from accountants.calibration import calibrate
 from accountants.certificates.conclusion import conclude
 from accountants.certificates.planning import Choice, deterministic, plan_published, plan_tail_sum
-from accountants.certificates.records import Candidate, Certificate, Outcome, Plan, certificate_to_dict, committed
+from accountants.certificates.records import Candidate, Certificate, Outcome, Plan, certificate_to_dict, committed, mechanism_to_dict
 from accountants.certificates.sampling import BlockSums, draw_blocks, outcome
 from accountants.evidence import DIRECTIONS, Evidence
 from accountants.gaussian import rmse_lower_limit
@@ -20,7 +22,9 @@ from accountants.monte_carlo.pilot import solve_sigma
 from accountants.registry import account
 from engine.configuration import NORM_ONLY
 from engine.deterministic import DeterministicSigma, best_deterministic
+from engine.journal import Journal
 from engine.results import strategy_document, write_strategy
+from engine.study import versions
 from search_spaces import checks
 from search_spaces.mechanism import Mechanism
 from search_spaces.problem import Problem
@@ -38,8 +42,9 @@ MAX_SAMPLES: Mapping[str, int] = {"tilted": 400_000, "tail-sum": 1_500_000, "pub
 BLOCKS_PER_TASK = 16
 
 Progress = Callable[[str, int, int], None]
-DrawTest = Callable[[Plan, int, str, Progress | None], list[BlockSums]]
-"""(plan, candidate, direction, progress) → the sums of all blocks of that test."""
+DrawTest = Callable[[Plan, int, str, Sequence[int], Callable[[str], None]], Iterator[list[BlockSums]]]
+"""(plan, candidate, direction, blocks, on_wait) → the sums of these blocks of that test, chunk by chunk in any order; `on_wait` is told in
+words what the work waits for, where it has to."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -109,7 +114,7 @@ def certify(
 
 def certify_best(
     problem: Problem, choices: Sequence[tuple[BatchScheme, ToeplitzStrategy]], *, certificate: str, seed: int,
-    draw: DrawTest, max_samples: int | None = None, others: bool = True, progress: Progress | None = None,
+    draw: DrawTest, max_samples: int | None = None, others: bool = True, progress: Progress | None = None, folder: Path | None = None,
 ) -> CertifiedStrategy:
     """Certify the best of a few choices, given in the order of the RMSE the search found.
 
@@ -126,14 +131,23 @@ def certify_best(
       others: whether every other accountant is asked too, for the evidence and the best deterministic σ, which can take longer than the
         certificate.
       progress: told where the work stands.
+      folder: where plan and samples are kept, and found again by a later call with the same arguments; None keeps nothing.
     """
     started = time.perf_counter()
     checks.one_of(CERTIFICATES, certificate=certificate)
     most = MAX_SAMPLES[certificate] if max_samples is None else checks.integer(max_samples=max_samples)
-    plan = committed(make_plan(problem, choices, certificate=certificate, seed=seed, max_samples=most, progress=progress), run_seed=seed)
+
+    def new_plan() -> Plan:
+        made = make_plan(problem, choices, certificate=certificate, seed=seed, max_samples=most, progress=progress)
+        return committed(made, run_seed=seed)
+
+    journal = None
+    if folder is not None:
+        journal = Journal(folder, _inputs(problem, choices, certificate=certificate, seed=seed, max_samples=most))
+    plan = new_plan() if journal is None else journal.plan(new_plan, run_seed=seed)
 
     def make_test(candidate: int, direction: str) -> Outcome:
-        return outcome(plan.candidates[candidate].tests[DIRECTIONS.index(direction)], draw(plan, candidate, direction, progress))
+        return run_test(plan, candidate, direction, draw=draw, journal=journal, progress=progress)
 
     made = conclude(plan, make_test)
     mechanism = made.chosen.mechanism
@@ -198,44 +212,75 @@ def certified_evidence(certificate: Certificate) -> tuple[Evidence, Evidence]:
     return tuple(statements)
 
 
-def draw_test(plan: Plan, candidate: int, direction: str, progress: Progress | None = None) -> list[BlockSums]:
-    """Draw all blocks of one test in this process."""
-    blocks = plan.candidates[candidate].tests[DIRECTIONS.index(direction)].blocks
-    sums = []
-    for start in range(0, blocks, BLOCKS_PER_TASK):
-        sums += draw_blocks(plan, candidate, direction, range(start, min(start + BLOCKS_PER_TASK, blocks)))
-        _tell(progress, plan, candidate, direction, len(sums), blocks)
-    return sums
+def run_test(
+    plan: Plan, candidate: int, direction: str, *, draw: DrawTest, journal: Journal | None = None, progress: Progress | None = None,
+) -> Outcome:
+    """One test: what the journal has is not drawn again, and what is drawn is in the journal before it counts.
+
+    Raises:
+      CertificateError: a block is missing or was counted twice, or its samples could not be drawn.
+    """
+    test, name = plan.candidates[candidate].tests[DIRECTIONS.index(direction)], test_name(plan, candidate, direction)
+    sums = [] if journal is None else journal.known(candidate, direction)
+    missing = sorted(set(range(test.blocks)) - {part.block for part in sums})
+
+    def tell(what: str = "") -> None:
+        if progress is not None:
+            progress(f"{name}, {what}" if what else name, len(sums), test.blocks)
+
+    if missing:
+        with contextlib.closing(draw(plan, candidate, direction, missing, tell)) as chunks:
+            for chunk in chunks:
+                if journal is not None:
+                    journal.add(candidate, direction, chunk)
+                sums += chunk
+                tell()
+    return outcome(test, sums)
+
+
+def draw_test(
+    plan: Plan, candidate: int, direction: str, blocks: Sequence[int], on_wait: Callable[[str], None] | None = None,
+) -> Iterator[list[BlockSums]]:
+    """Draw blocks of one test in this process, which waits for nothing."""
+    for chunk in _chunks(blocks):
+        yield draw_blocks(plan, candidate, direction, chunk)
 
 
 def ray_drawer(workers: int, *, gpus: float = 0.0) -> DrawTest:
-    """A drawer that splits the blocks over Ray tasks, in the running session if there is one, else in a local one of its own."""
+    """A drawer that splits the blocks over Ray tasks, in the running session if there is one, else in a local one of its own.
+
+    A task whose node or worker is lost is repeated (`engine.tasks`): what it draws does not depend on where it runs.
+    """
     workers = checks.integer(workers=workers)
 
-    def draw(plan: Plan, candidate: int, direction: str, progress: Progress | None = None) -> list[BlockSums]:
-        from engine.environment import ray, start_ray
+    def draw(
+        plan: Plan, candidate: int, direction: str, blocks: Sequence[int], on_wait: Callable[[str], None] | None = None,
+    ) -> Iterator[list[BlockSums]]:
+        from engine.environment import start_ray
+        from engine.tasks import results
 
-        blocks = plan.candidates[candidate].tests[DIRECTIONS.index(direction)].blocks
         with start_ray(workers=workers, gpus_per_trial=gpus):
-            task = ray.remote(num_cpus=1, num_gpus=gpus)(draw_blocks)
-            shared = ray.put(plan)
-            waiting = [
-                task.remote(shared, candidate, direction, range(start, min(start + BLOCKS_PER_TASK, blocks)))
-                for start in range(0, blocks, BLOCKS_PER_TASK)
-            ]
-            sums: list[BlockSums] = []
-            while waiting:
-                done, waiting = ray.wait(waiting, num_returns=1)
-                sums += ray.get(done[0])
-                _tell(progress, plan, candidate, direction, len(sums), blocks)
-        return sums
+            yield from results(draw_blocks, plan, candidate, direction, items=_chunks(blocks), gpus=gpus, on_wait=on_wait)
 
     return draw
 
 
-def _tell(progress: Progress | None, plan: Plan, candidate: int, direction: str, done: int, blocks: int) -> None:
-    if progress is not None:
-        mechanism = plan.candidates[candidate].mechanism
-        progress(
-            f"certify {mechanism.scheme.name} b={mechanism.strategy.bandwidth} sigma={mechanism.sigma:.4f} {direction}", done, blocks,
-        )
+def test_name(plan: Plan, candidate: int, direction: str) -> str:
+    """What a test is called while it runs."""
+    mechanism = plan.candidates[candidate].mechanism
+    return f"certify {mechanism.scheme.name} b={mechanism.strategy.bandwidth} sigma={mechanism.sigma:.4f} {direction}"
+
+
+def _chunks(blocks: Sequence[int]) -> list[Sequence[int]]:
+    return [blocks[start : start + BLOCKS_PER_TASK] for start in range(0, len(blocks), BLOCKS_PER_TASK)]
+
+
+def _inputs(
+    problem: Problem, choices: Sequence[tuple[BatchScheme, ToeplitzStrategy]], *, certificate: str, seed: int, max_samples: int,
+) -> dict[str, object]:
+    """All that a plan and its samples depend on, as plain JSON values."""
+    described = [mechanism_to_dict(Mechanism(scheme=scheme, strategy=strategy, sigma=1.0)) for scheme, strategy in choices]
+    return {
+        "problem": dataclasses.asdict(problem), "choices": [{name: one[name] for name in one if name != "sigma"} for one in described],
+        "certificate": certificate, "seed": seed, "max_samples": max_samples, "pilot_samples": PILOT_SAMPLES, "versions": versions(),
+    }

@@ -27,7 +27,7 @@ def write_atomically(path: Path, text: str) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    _sync_directory(path.parent)
+    sync_directory(path.parent)
 
 
 def canonical_json(values: object) -> str:
@@ -100,8 +100,8 @@ def _unique_keys(pairs: list[tuple[str, object]]) -> Mapping[str, object]:
     return values
 
 
-def _sync_directory(directory: Path) -> None:
-    # Without this the rename itself may be lost in a power cut.
+def sync_directory(directory: Path) -> None:
+    """Makes names new in a directory last; without this a file that was just made or renamed may be lost in a power cut."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -8,10 +8,9 @@ from pathlib import Path
 from accountants.certificates.conclusion import guaranteed_delta
 from accountants.certificates.recheck import failures
 from accountants.certificates.records import Certificate, Plan, certificate_from_dict, committed
-from accountants.certificates.sampling import outcome
 from accountants.evidence import DIRECTIONS
 from engine import deterministic, fixed_size
-from engine.certification import DrawTest, Progress, certified_evidence, draw_test
+from engine.certification import DrawTest, Progress, certified_evidence, draw_test, run_test
 from engine.results import evidence_of, mechanism_of, problem_of, read_strategy
 from search_spaces import checks
 from search_spaces.errors import BandsmithError
@@ -108,7 +107,7 @@ def _test_again(certificate: Certificate, seed: int, draw: DrawTest, progress: P
         if test.sampler == "bound":
             continue
         try:
-            made = outcome(test, draw(alone, 0, direction, progress))
+            made = run_test(alone, 0, direction, draw=draw, progress=progress)
         except BandsmithError as error:
             found.append(f"The {direction} test cannot be drawn again: {error}")
             continue
