@@ -19,6 +19,11 @@ TOLERANCE = 1e-4
 
 _RAISED = 6
 _LOWERED = 24
+_STEPS = (0.01, 1.0)
+_SLOPE = 20.0
+"""Smallest and largest step down in log σ; and how fast log δ rises as log σ falls where nothing is known yet, about what it does at δ = 1e-5."""
+
+_OVERSHOT = 1.2
 _STEEPEST = 50.0
 """A log δ excess beyond ± this is no guide for interpolation."""
 
@@ -144,12 +149,12 @@ class _Search:
                 f"{self.accountant.name} finds no noise multiplier up to {high.sigma:.4g} for ({self.epsilon:g}, {self.delta:g})-DP: "
                 f"{self.report(high)}."
             )
-        step = 0.25
+        step = _step_down(high.excess, _SLOPE, unknown=0.25)
         for _ in range(_LOWERED):
             low = self.probe(math.log(high.sigma) - step)
             if low.misses:
                 return low, high
-            high, step = low, min(1.5 * step, 1.0)
+            high, step = low, _step_down(low.excess, (low.excess - high.excess) / step, unknown=1.5 * step)
         if not high.meets:
             raise CalibrationError(
                 f"{self.accountant.name} resolves no noise multiplier down to {high.sigma:.3g} for ({self.epsilon:g}, {self.delta:g})-DP: "
@@ -189,3 +194,9 @@ class _Search:
         floor = statement.details.get("delta_floor")
         resolved = f" (delta_floor={floor:.3g})" if floor is not None else ""
         return f"at sigma={probe.sigma:.4g}, delta is {statement.delta:.4g} in direction {statement.direction}{resolved}"
+
+
+def _step_down(excess: float, slope: float, *, unknown: float) -> float:
+    """How far to lower log σ from where log δ is off by `excess` <= 0, to a little beyond the root; `unknown` where that cannot be told."""
+    beyond = _OVERSHOT * -excess / slope if slope > 0 and math.isfinite(excess) and math.isfinite(slope) else unknown
+    return min(max(beyond, _STEPS[0]), _STEPS[1])

@@ -13,6 +13,7 @@ then at most 1, nothing overflows, and what underflows is bounded and added.
 import dataclasses
 import functools
 import math
+from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse
@@ -140,7 +141,7 @@ def _scaled_sums(band: _Band, order: int, dtype: type) -> tuple[np.ndarray, floa
         start = _prefix_weights(band, prefixes, dtype)[None, :]
         part, work = _chain_sums(
             table, rows, range(band.window, len(band.gram)), order - total, start,
-            lambda n, prefixes=prefixes: _prefix_factors(band, n, prefixes, order, dtype),
+            _prefix_factors(band, prefixes, order, dtype),
         )
         sums[total:] += part
         steps += work
@@ -226,26 +227,38 @@ def _places(counts: list[np.ndarray], totals: np.ndarray, size: np.ndarray) -> n
     return places
 
 
-def _row_factors(band: _Band, table: _Transitions, dtype: type):
+def _row_factors(band: _Band, table: _Transitions, dtype: type) -> Callable[[int], np.ndarray]:
     """A function n → data of all moves into bin n, remembering the last one (most bins of a Toeplitz C are alike)."""
-    window = band.window
+    window, bins = band.window, len(band.gram)
     order = len(table.size) - 1
     added, height = table.states[:, -2], dtype(band.h * band.level)
-    remembered: dict[tuple, np.ndarray] = {}
+    # Bins before the first hold no tokens, so any gap to them will do; the one that later bins have keeps the key the same.
+    keys = [
+        (*(band.gap(max(n, d), max(n, d) - d) for d in range(1, window + 1)), band.gap(n, n), band.weights[n]) for n in range(bins)
+    ]
 
-    def factors(n: int) -> np.ndarray:
-        # Bins before the first hold no tokens, so any gap to them will do; the one that later bins have keeps the key the same.
-        gaps = np.array([band.gap(max(n, d), max(n, d) - d) for d in range(1, window + 1)], dtype)
-        key = (*gaps, band.gap(n, n), band.weights[n])
-        if key not in remembered:
-            remembered.clear()
-            inner = added * (table.states[:, :-2] @ gaps[-2::-1] + table.states[:, -1] * height)
-            per_leaving = added * (gaps[-1] - height)
-            logs = -(inner[table.target] + per_leaving[table.target] * table.leaving)
-            remembered[key] = np.exp(logs) * _self_factors(band.gap(n, n), band.weights[n], order, dtype)[added][table.target]
-        return remembered[key]
+    def data(key: tuple) -> np.ndarray:
+        gaps, (own, weight) = np.array(key[:window], dtype), key[window:]
+        inner = added * (table.states[:, :-2] @ gaps[-2::-1] + table.states[:, -1] * height)
+        per_leaving = added * (gaps[-1] - height)
+        logs = -(inner[table.target] + per_leaving[table.target] * table.leaving)
+        return np.exp(logs) * _self_factors(own, weight, order, dtype)[added][table.target]
 
-    return factors
+    remembered = _remembering_last(data)
+    return lambda n: remembered(keys[n])
+
+
+def _remembering_last(function: Callable[[tuple], np.ndarray]) -> Callable[[tuple], np.ndarray]:
+    """The same function, which returns the very object it returned last where the key is the same again."""
+    last: dict[tuple, np.ndarray] = {}
+
+    def value(key: tuple) -> np.ndarray:
+        if key not in last:
+            last.clear()
+            last[key] = function(key)
+        return last[key]
+
+    return value
 
 
 def _prefix_weights(band: _Band, prefixes: np.ndarray, dtype: type) -> np.ndarray:
@@ -259,10 +272,13 @@ def _prefix_weights(band: _Band, prefixes: np.ndarray, dtype: type) -> np.ndarra
     return weights
 
 
-def _prefix_factors(band: _Band, n: int, prefixes: np.ndarray, order: int, dtype: type) -> np.ndarray:
-    """(α+1, m): the factor of u tokens in bin n with every prefix."""
-    exponent = prefixes @ np.array([band.gap(n, j) for j in range(band.window)])
-    return np.exp(-np.multiply.outer(np.arange(order + 1), exponent).astype(dtype))
+def _prefix_factors(band: _Band, prefixes: np.ndarray, order: int, dtype: type) -> Callable[[int], np.ndarray]:
+    """A function n → (α+1, m): the factor of u tokens in bin n with every prefix, remembering the last one."""
+    def factors(gaps: tuple) -> np.ndarray:
+        return np.exp(-np.multiply.outer(np.arange(order + 1), prefixes @ np.array(gaps)).astype(dtype))
+
+    remembered = _remembering_last(factors)
+    return lambda n: remembered(tuple(band.gap(n, j) for j in range(band.window)))
 
 
 def _chain_sums(table: _Transitions, rows, bins: range, capacity: int, start: np.ndarray, prefix_factors) -> tuple[np.ndarray, float]:
@@ -272,8 +288,11 @@ def _chain_sums(table: _Transitions, rows, bins: range, capacity: int, start: np
     sums = np.zeros((states, start.shape[1]), start.dtype)
     sums[0] = start
     added = table.states[:states, -2]
+    data = matrix = None
     for n in bins:
-        matrix = scipy.sparse.csr_matrix((rows(n)[:moves], table.source[:moves], table.begin[: states + 1]), shape=(states, states))
+        if rows(n) is not data:
+            data = rows(n)
+            matrix = scipy.sparse.csr_matrix((data[:moves], table.source[:moves], table.begin[: states + 1]), shape=(states, states))
         sums = matrix @ sums
         if prefix_factors is not None:
             sums *= prefix_factors(n)[added]
