@@ -9,10 +9,13 @@ import logging
 import os
 import secrets
 import socket
+import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from engine.capacity import trials_at_once
+from engine.runtime_environment import NODE_CACHE, in_job, runtime_environment, user_modules
 from search_spaces import checks
 from search_spaces.errors import InputError
 
@@ -40,11 +43,18 @@ RAY_ENVIRONMENT: Mapping[str, str] = {
 GPU_MEMORY_SHARE = 0.9
 """Part of its GPU fraction a worker's allocator may take; the rest is for the CUDA context and compiled programs."""
 
+TOKENS = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+"""Variables that hold what one needs to log in to a cluster."""
+
 CONNECT_SECONDS = 10.0
 """How long an existing cluster may take to accept a connection."""
 
+AUTHENTICATION = "RAY_AUTH_MODE"
+
 for _name, _value in RAY_ENVIRONMENT.items():
-    os.environ.setdefault(_name, _value)
+    # A submitted job has its cluster's way of logging in, which may be none.
+    if _name != AUTHENTICATION or not in_job():
+        os.environ.setdefault(_name, _value)
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -72,7 +82,7 @@ def worker_environment(*, gpus_per_trial: float = 0.0, cache_directory: Path | N
         }
     if cache_directory is not None:
         environment |= {
-            "JAX_COMPILATION_CACHE_DIR": str(Path(cache_directory).resolve()),
+            "JAX_COMPILATION_CACHE_DIR": str(cache_directory),
             "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
             "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "0",
         }
@@ -81,32 +91,44 @@ def worker_environment(*, gpus_per_trial: float = 0.0, cache_directory: Path | N
 
 @contextlib.contextmanager
 def start_ray(
-    *, workers: int, address: str | None = None, gpus_per_trial: float = 0.0, cache_directory: Path | None = None,
-    py_modules: tuple[str, ...] = (),
-) -> Iterator[None]:
+    *, workers: int | None, address: str | None = None, gpus_per_trial: float = 0.0, cache_directory: Path | None = None,
+    py_modules: Sequence[str] = (),
+) -> Iterator[int]:
     """A Ray session for the length of the block: a new local one, one at `address`, or the one this process already has.
 
+    Yields how many tasks or actors run at once.
+
     Args:
-      workers: how many one-CPU tasks or actors run at once.
-      address: of a running cluster, as `ray.init` takes it; None starts a local one that ends with the block.
+      workers: how many one-CPU tasks or actors run at once; None means one per CPU core of this machine, or as many as the cluster can run.
+      address: of a running cluster, `auto` or host:port; None starts a local one that ends with the block.
       gpus_per_trial: GPUs each worker asks for; a fraction shares one GPU.
-      cache_directory: see `worker_environment`.
-      py_modules: paths of packages the workers import and do not have.
+      cache_directory: see `worker_environment`; the nodes of a cluster keep compiled programs in a directory of their own.
+      py_modules: paths of the user's packages, modules or wheels, which the workers shall be able to import.
 
     Raises:
       InputError: a value out of range, a demand the cluster can never meet (Ray would wait for ever), or no way to log in to it.
     """
-    workers = checks.integer(workers=workers)
+    workers = None if workers is None else checks.integer(workers=workers)
     gpus_per_trial = gpu_demand(gpus_per_trial)
     if ray.is_initialized():
-        _check_resources(gpus_per_trial)
-        yield
+        at_once = _trials_at_once(gpus_per_trial)
+        yield workers or at_once
         return
-    environment = worker_environment(gpus_per_trial=gpus_per_trial, cache_directory=cache_directory)
     try:
-        _connect(workers, address, {"env_vars": environment} | ({"py_modules": list(py_modules)} if py_modules else {}))
-        _check_resources(gpus_per_trial)
-        yield
+        if address is None:
+            workers = workers or os.cpu_count() or 1
+            environment = worker_environment(gpus_per_trial=gpus_per_trial, cache_directory=cache_directory)
+            _start_local(workers, {"env_vars": environment} | user_modules(py_modules))
+            _trials_at_once(gpus_per_trial)
+        else:
+            environment = worker_environment(gpus_per_trial=gpus_per_trial, cache_directory=cache_directory and NODE_CACHE)
+            with tempfile.TemporaryDirectory() as folder:
+                _connect(address, runtime_environment(Path(folder), variables=environment, py_modules=py_modules))
+            at_once = _trials_at_once(gpus_per_trial)
+            workers = workers or at_once
+            if workers > at_once:
+                warnings.warn(f"The Ray cluster can run {at_once} of workers={workers} trials at once; the others wait.", stacklevel=1)
+        yield workers
     finally:
         ray.shutdown()
 
@@ -123,43 +145,50 @@ def gpu_demand(gpus_per_trial: object) -> float:
     return demand
 
 
-def _connect(workers: int, address: str | None, runtime_env: dict[str, object]) -> None:
-    options = {"log_to_driver": False, "logging_level": logging.ERROR, "runtime_env": runtime_env}
-    if address is None:
-        if not any(name in os.environ for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")):
-            # A token for this session alone; Ray's processes inherit it.
-            os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
-        options |= {"address": "local", "num_cpus": workers, "include_dashboard": False}
-    else:
-        _check_reachable(address)
-        options["address"] = address
+def _trials_at_once(gpus_per_trial: float) -> int:
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    config = ray._private.state.state.get_cluster_config()
+    growth = [] if config is None else [(dict(group.resources), group.max_count) for group in config.node_group_configs]
+    return trials_at_once(gpus_per_trial, nodes=nodes, growth=growth)
+
+
+def _start_local(workers: int, runtime_env: Mapping[str, object]) -> None:
+    if not any(name in os.environ for name in TOKENS):
+        # A token for this session alone; Ray's processes inherit it.
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+    _init(address="local", num_cpus=workers, include_dashboard=False, runtime_env=runtime_env)
+
+
+def _connect(address: str, runtime_env: Mapping[str, object]) -> None:
+    if address.startswith("ray://"):
+        raise InputError(
+            f"Expected address={address!r} to be auto or host:port of a cluster's head: a search does not run through Ray's client, "
+            "`bandsmith submit` runs it on the cluster."
+        )
+    _check_reachable(address)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ray.init(**options)
-        # What Ray's daemons have to say (of a worker that died, for one) would be printed on stdout, whatever `log_to_driver` is.
-        ray._private.worker._worker_logs_enabled = False
+        _init(address=address, runtime_env=runtime_env)
     except (ConnectionError, RuntimeError, ValueError, ray.exceptions.AuthenticationError) as error:
-        if address is None:
-            raise
         raise InputError(
             f"Expected address={address!r} to be a Ray cluster that lets us in (its token in RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH, "
             f"or RAY_AUTH_MODE=disabled where it has none): {' '.join(str(error).split())[:300]}"
         ) from error
 
 
+def _init(**options: object) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
+    # What Ray's daemons have to say (of a worker that died, for one) would be printed on stdout, whatever `log_to_driver` is.
+    ray._private.worker._worker_logs_enabled = False
+
+
 def _check_reachable(address: str) -> None:
     # Ray itself keeps trying for minutes.
-    host, _, port = address.removeprefix("ray://").rpartition(":")
+    host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         return
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
     except OSError as error:
         raise InputError(f"Expected address={address!r} to be a running Ray cluster, but nothing answers there ({error}).") from error
-
-
-def _check_resources(gpus_per_trial: float) -> None:
-    gpus = ray.cluster_resources().get("GPU", 0)
-    if gpus_per_trial > gpus:
-        raise InputError(f"Expected gpus_per_trial={gpus_per_trial:g} to be at most the {gpus:g} GPUs of the Ray cluster.")
