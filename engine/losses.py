@@ -2,16 +2,10 @@
 
 import dataclasses
 import re
-from collections.abc import Mapping
 
 import engine.environment  # noqa: F401 (before ray, always)
 import ray
-
-WORKER, NODE, DRIVER = "worker", "node", "driver"
-"""What was lost: a process that did the work, the machine it was on, or the process that wanted it done."""
-
-RETRIES: Mapping[str, int] = {WORKER: 1, NODE: 5, DRIVER: 5}
-"""How often the same work is done again after each. A worker may have died of the work itself, a machine or a driver hardly ever does."""
+from engine.study import NODE, WORKER
 
 GIBIBYTE = 2**30
 
@@ -24,7 +18,7 @@ class Loss:
     """One loss.
 
     Attributes:
-      what: `WORKER`, `NODE` or `DRIVER`.
+      what: a word of `engine.study.RETRIES`.
       reason: in words, one line; starts with its kind (`oom`, `worker died`, `node died`, `worker lost`).
       peak_memory_bytes: what a worker that was killed for its memory held then; None where nobody says.
     """

@@ -10,6 +10,8 @@ RUNG = "rung"
 RESOURCE = "resource"
 FINAL = "final"
 FAILURE = "failure"
+PEAK_MEMORY = "peak_memory_bytes"
+"""Most memory the worker held during the trial, resident; JAX and Ray themselves are in it."""
 
 UNRESOLVED = "unresolved: too few effective samples to rank this configuration"
 """Reason of a trial whose estimate stayed unresolved with the largest sample budget."""
@@ -46,7 +48,8 @@ class Outcome:
     device: str
 
 
-OUTCOME_FIELDS = tuple(field.name for field in dataclasses.fields(Outcome))
+OUTCOME_FIELDS = (*(field.name for field in dataclasses.fields(Outcome)), PEAK_MEMORY)
+"""What is kept of a trial: the fields of an `Outcome`, and what its worker adds."""
 
 
 def failure_in(outcome: Mapping[str, object]) -> str | None:
@@ -64,5 +67,5 @@ def failure_in(outcome: Mapping[str, object]) -> str | None:
 
 
 def outcome_of(result: Mapping[str, object]) -> dict[str, object]:
-    """The fields of an `Outcome` in a report."""
+    """The `OUTCOME_FIELDS` in a report."""
     return {name: result[name] for name in OUTCOME_FIELDS if name in result}

@@ -17,7 +17,8 @@ import engine.environment  # noqa: F401 (before ray, always)
 import ray
 from engine import study as studies
 from engine.configuration import Configuration, recorded_configuration, suggest
-from engine.outcome import FAILURE, FINAL, RMSE, RUNG, outcome_of
+from engine.losses import Loss, loss_of
+from engine.outcome import FAILURE, FINAL, PEAK_MEMORY, RMSE, RUNG, outcome_of
 from engine.trial_record import recorded_outcome, write_configuration
 from ray.tune import Callback
 from ray.tune.experiment import Trial
@@ -105,8 +106,9 @@ class StudySearcher(Searcher):
             return
         trial, _ = self._running.pop(trial_id)
         if result is None:
-            studies.fail_and_requeue(self._study, self._frozen(trial), reason="stopped before its first result")
+            studies.fail_and_requeue(self._study, self._frozen(trial), reason="stopped before its first result", lost=studies.DRIVER)
         elif FAILURE in result:
+            _keep_memory(trial, result.get(PEAK_MEMORY))
             studies.fail(self._study, trial, reason=str(result[FAILURE]))
         elif result[FINAL]:
             studies.complete(self._study, trial, outcome_of(result))
@@ -114,12 +116,13 @@ class StudySearcher(Searcher):
             studies.prune(self._study, trial, outcome_of(result), step=result[RUNG])
         self._finished(trial)
 
-    def on_worker_lost(self, trial_id: str, reason: str) -> None:
-        """A trial's worker died or could not be used; the trial is tried once more."""
+    def on_worker_lost(self, trial_id: str, loss: Loss) -> None:
+        """A trial's worker or node died; the trial is tried again (see `engine.study.RETRIES`)."""
         if trial_id not in self._running:
             return
         trial, _ = self._running.pop(trial_id)
-        studies.fail_and_requeue(self._study, self._frozen(trial), reason=reason)
+        _keep_memory(trial, loss.peak_memory_bytes)
+        studies.fail_and_requeue(self._study, self._frozen(trial), reason=loss.reason, lost=loss.what)
         self._finished(trial)
 
     def save(self, checkpoint_path: str) -> None:
@@ -167,9 +170,9 @@ class WorkerLoss(Callback):
 
     def on_trial_error(self, iteration: int, trials: list, trial: Trial, **info: object) -> None:
         """Called after `on_trial_complete(error=True)`."""
-        reason = _reason(_error_of(trial))
-        logger.warning("%s was lost: %s", trial, reason)
-        self._searcher.on_worker_lost(trial.trial_id, reason)
+        loss = loss_of(_error_of(trial))
+        logger.warning("%s was lost: %s", trial, loss.reason)
+        self._searcher.on_worker_lost(trial.trial_id, loss)
 
 
 def _error_of(trial: Trial) -> Exception | None:
@@ -179,9 +182,6 @@ def _error_of(trial: Trial) -> Exception | None:
     return ray.cloudpickle.loads(Path(trial.pickled_error_file).read_bytes())
 
 
-def _reason(error: Exception | None) -> str:
-    if isinstance(error, ray.exceptions.OutOfMemoryError):
-        return "oom: the worker was killed because the machine ran out of memory"
-    if isinstance(error, ray.exceptions.RayActorError):
-        return "worker died: " + " ".join(str(error).split())[:200]
-    return f"worker lost: {type(error).__name__}: " + " ".join(str(error).split())[:200]
+def _keep_memory(trial: optuna.Trial, peak: object) -> None:
+    if peak is not None:
+        trial.set_user_attr(PEAK_MEMORY, peak)

@@ -29,6 +29,12 @@ OBJECTIVE_NAME = "RMSE"
 """What dashboards call the value of a trial."""
 
 RECORDED_PACKAGES = ("jax", "numpy", "optuna", "ray", "dp-accounting", "PLD-accounting")
+WORKER, NODE, DRIVER = "worker", "node", "driver"
+"""What a trial can be lost with: the process that did its work, the machine it was on, or the process that wanted it done."""
+
+RETRIES: Mapping[str, int] = {WORKER: 1, NODE: 5, DRIVER: 5}
+"""How often the same work is done again after each. A worker may have died of the work itself, a machine or a driver hardly ever does."""
+
 logger = logging.getLogger("bandsmith")
 
 
@@ -98,7 +104,10 @@ def open_study(
     if space is not None and space.fingerprint() != study.user_attrs["fingerprint"]:
         found += space.differences(study.user_attrs["space"]) or ["fingerprint: changed by hand"]
     if found:
-        raise InputError(f"Expected study {study.study_name!r} to be the same search as before, but it differs in " + "; ".join(found) + ".")
+        raise InputError(
+            f"Expected study {study.study_name!r} to be the same search as before, but it differs in " + "; ".join(found)
+            + ". A new run can begin with the best configurations of this one: --warm-start."
+        )
     release_running(study, reason="interrupted")
     return _with_sampler(study, int(study.user_attrs["seed"]), workers)
 
@@ -153,17 +162,22 @@ def fail(study: optuna.Study, trial: optuna.Trial, *, reason: str) -> None:
     study.tell(trial, state=TrialState.FAIL)
 
 
-def fail_and_requeue(study: optuna.Study, trial: FrozenTrial, *, reason: str) -> bool:
-    """Ends a trial that was lost through no fault of its own: FAIL with the reason, and the same parameters again, once.
+def fail_and_requeue(study: optuna.Study, trial: FrozenTrial, *, reason: str, lost: str) -> bool:
+    """Ends a trial that was lost: FAIL with the reason, and the same parameters again, unless that was done as often as `RETRIES` allows.
 
-    A trial that is itself a retry is not enqueued again: it may be what kills its worker.
+    Args:
+      study: where it is.
+      trial: as it was last read.
+      reason: in words.
+      lost: what was lost, a word of `RETRIES`.
 
     Returns:
       Whether it was enqueued again; if so, it does not count towards the number of trials.
     """
     # An enqueued trial that was killed before its first suggestion has no parameters yet, only those it was to get.
     values = trial.system_attrs.get("fixed_params", {}) | trial.params
-    again = bool(values) and "retry_of" not in trial.user_attrs
+    losses = [*trial.user_attrs.get("lost", "").split(), lost]
+    again = bool(values) and losses.count(lost) <= RETRIES[lost]
     live = optuna.trial.Trial(study, trial._trial_id)
     # A trial that was killed before its first suggestion was nothing yet; a new one takes its place, so it does not count either.
     live.set_user_attr("requeued", again or not values)
@@ -172,7 +186,7 @@ def fail_and_requeue(study: optuna.Study, trial: FrozenTrial, *, reason: str) ->
     if again:
         configuration = recorded_configuration(trial)
         kept = {} if configuration is None else configuration_attributes(configuration)
-        study.enqueue_trial(values, user_attrs=kept | {"retry_of": trial.number})
+        study.enqueue_trial(values, user_attrs=kept | {"retry_of": trial.number, "lost": " ".join(losses)})
     return again
 
 
@@ -180,7 +194,7 @@ def release_running(study: optuna.Study, *, reason: str) -> int:
     """Ends every RUNNING trial by `fail_and_requeue`; returns how many there were."""
     running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
     for trial in running:
-        fail_and_requeue(study, trial, reason=reason)
+        fail_and_requeue(study, trial, reason=reason, lost=DRIVER)
     return len(running)
 
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import engine.environment  # noqa: F401 (before ray, always)
 import ray
-from engine.losses import RETRIES, loss_of
+from engine.losses import loss_of
 from engine.resources import PERIOD_SECONDS, ResourceWatch
+from engine.study import RETRIES
 from search_spaces.errors import CertificateError
 
 LOST = (
@@ -26,7 +27,7 @@ def results(
     Ray's own retries are off: it repeats a task that runs out of memory for ever.
 
     Raises:
-      CertificateError: an item's task was lost more often than `engine.losses.RETRIES` allows.
+      CertificateError: an item's task was lost more often than `engine.study.RETRIES` allows.
     """
     task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=0)(function)
     shared = [ray.put(argument) for argument in arguments]

@@ -5,7 +5,8 @@ import importlib
 from collections.abc import Callable, Mapping
 
 import engine.environment  # noqa: F401 (before ray, always)
-from engine.outcome import FAILURE, FINAL, RESOURCE, RMSE, RUNG, UNRESOLVED, failure_in
+from engine.memory import peak_memory, reset_peak_memory
+from engine.outcome import FAILURE, FINAL, PEAK_MEMORY, RESOURCE, RMSE, RUNG, UNRESOLVED, failure_in
 from ray import tune
 from ray.tune.result import DONE
 from search_spaces.errors import InputError
@@ -54,10 +55,14 @@ class PilotTrial(tune.Trainable):
         self._problem = Problem(**new_config["problem"])
         self._objective = load_objective(new_config["objective"])
         self._rung = 0
+        reset_peak_memory()
         return True
 
     def step(self) -> dict[str, object]:
         """Evaluates the next rung; an unresolved estimate goes on to the rungs above at once, unless it is hopeless already."""
+        return self._next_report() | {PEAK_MEMORY: peak_memory()}
+
+    def _next_report(self) -> dict[str, object]:
         last = len(self.config["rungs"]) - 1
         while True:
             report = self._evaluate(self._rung)

@@ -16,6 +16,7 @@ UNITS: Mapping[str, str] = {
     "samples": "sampled outputs", "seconds": "s", "device": "name", "resolved": "false: not ranked",
     "reason": "why it failed", "cached": "number of the trial it repeats", "retry_of": "number of the trial it repeats",
     "requeued": "true: tried again, not counted",
+    "lost": "worker, node or driver, each time before", "peak_memory_bytes": "bytes",
 }
 """Unit or meaning of each column of the study's table. The RMSE is the trial's value and nothing else; what has no value is left out."""
 

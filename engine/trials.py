@@ -15,7 +15,7 @@ from search_spaces import checks
 
 COLUMNS = (
     "number", "state", "scheme", "bandwidth", "r", "sigma", "sigma_standard_error", "rmse", "rmse_standard_error", "multiple_of_limit",
-    "kind", "accountant", "samples", "seconds", "device", "reason", "cached", "retry_of",
+    "kind", "accountant", "samples", "seconds", "device", "peak_memory_bytes", "reason", "cached", "retry_of", "lost",
 )
 
 

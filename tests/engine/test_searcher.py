@@ -6,12 +6,14 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
+from engine import study as studies
 from engine.configuration import Configuration, recorded_configuration
+from engine.losses import Loss
 from engine.outcome import FAILURE, FINAL, RMSE, RUNG
 from engine.searcher import CACHED_IN_A_ROW, GIVE_UP, Progress, StudySearcher
 from engine.study import create_study, open_study, study_space
 from engine.trial_record import recorded_outcome
-from engine.trials import best_candidates
+from engine.trials import best_candidates, trial_rows
 from ray.tune.search import Searcher
 from search_spaces.problem import Problem
 from search_spaces.space import SearchSpace
@@ -86,17 +88,22 @@ def test_outcomes_complete_pruned_and_failed(space):
     assert [candidate.number for candidate in best_candidates(study, count=5)] == [0]
 
 
-def test_a_lost_worker_costs_one_retry_and_no_trial(space):
+@pytest.mark.parametrize("what", [studies.WORKER, studies.NODE])
+def test_a_loss_costs_no_trial_and_a_node_more_retries_than_a_worker(space, what):
     study = make_study(space, first=FIRST[:1])
     searcher = make_searcher(study, trials=1, workers=1)
-    for attempt in range(2):
+    attempts = 1 + studies.RETRIES[what]
+    for attempt in range(attempts):
         config = searcher.suggest(f"t{attempt}")
         assert config["bandwidth"] == 100
         searcher.on_trial_complete(f"t{attempt}", None, error=True)
-        searcher.on_worker_lost(f"t{attempt}", "worker died: killed")
-    assert searcher.suggest("t2") == Searcher.FINISHED
-    assert [trial.state.name for trial in study.get_trials()] == ["FAIL", "FAIL"]
-    assert study.get_trials()[1].user_attrs["retry_of"] == 0
+        searcher.on_worker_lost(f"t{attempt}", Loss(what=what, reason="oom: killed", peak_memory_bytes=7))
+    assert searcher.suggest("last") == Searcher.FINISHED
+    trials = study.get_trials()
+    assert [trial.state.name for trial in trials] == ["FAIL"] * attempts
+    assert [trial.user_attrs.get("retry_of") for trial in trials] == [None, *range(attempts - 1)]
+    assert [studies.counts_as_trial(trial) for trial in trials] == [False] * (attempts - 1) + [True]
+    assert {row["peak_memory_bytes"] for row in trial_rows(study)} == {7} and attempts == {studies.WORKER: 2, studies.NODE: 6}[what]
 
 
 def test_duplicates_are_answered_from_the_study_without_a_worker(problem):

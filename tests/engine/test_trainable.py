@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from engine.outcome import FAILURE, FINAL, OUTCOME_FIELDS, RESOURCE, RMSE, RUNG, outcome_of
+from engine.outcome import FAILURE, FINAL, OUTCOME_FIELDS, PEAK_MEMORY, RESOURCE, RMSE, RUNG, outcome_of
 from engine.trainable import PilotTrial, load_objective
 from ray.tune.result import DONE
 from search_spaces.errors import InputError
@@ -36,7 +36,7 @@ def test_each_step_is_the_next_rung(problem):
     assert [report[RESOURCE] for report in reports] == [1, 4, 16]
     assert [report[DONE] for report in reports] == [report[FINAL] for report in reports] == [False, False, True]
     expected = smooth(problem, scheme="min_sep_ra", bandwidth=64, r=0.03, samples=50, seed=3)
-    assert outcome_of(reports[-1]) == dataclasses.asdict(expected)
+    assert outcome_of(reports[-1]) == dataclasses.asdict(expected) | {PEAK_MEMORY: reports[-1][PEAK_MEMORY]}
 
 
 def test_a_bound_is_done_at_the_first_rung(problem):
@@ -96,3 +96,21 @@ def test_an_objective_that_cannot_be_found_is_refused(path):
 
 def test_the_fields_of_an_outcome_are_what_a_report_carries():
     assert outcome_of({name: 1 for name in (*OUTCOME_FIELDS, RUNG, "config")}) == {name: 1 for name in OUTCOME_FIELDS}
+
+
+def test_the_peak_memory_is_that_of_this_trial(problem, monkeypatch):
+    trial = make_trial(problem)
+
+    def hungry(*arguments, **settings):
+        held = b"1" * 300_000_000
+        return {RMSE: float(len(held))}
+
+    monkeypatch.setattr(trial, "_objective", hungry)
+    much = trial.step()[PEAK_MEMORY]
+    trial.reset_config(make_config(problem))
+    assert much - trial.step()[PEAK_MEMORY] > 200_000_000
+
+
+def test_a_failure_says_how_much_memory_it_had(problem):
+    report = make_trial(problem, objective="troubled", bandwidth=32).step()
+    assert report[FAILURE].startswith("oom: ") and report[PEAK_MEMORY] > 10_000_000
