@@ -32,6 +32,7 @@ class SchemeSampler(BaseSampler):
     def __init__(self, *, seed: int, workers: int) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            warnings.simplefilter("ignore", FutureWarning)
             self._tpe = TPESampler(
                 seed=seed, n_startup_trials=STARTUP_TRIALS, multivariate=True, constant_liar=workers >= MANY_WORKERS,
                 warn_independent_sampling=False,
