@@ -19,6 +19,9 @@ class Accountant(abc.ABC):
     kind: ClassVar[str]
     """`estimate` or `bound` (see `accountants.evidence.KINDS`)."""
 
+    calibrates_by: ClassVar[str] = "delta"
+    """What calibration asks for at the target's other number: `epsilon` where that takes much less time."""
+
     @abc.abstractmethod
     def unsupported(self, mechanism: Mechanism) -> str | None:
         """None if this accountant can serve the mechanism, else one sentence saying why not; cheap, a dry run."""

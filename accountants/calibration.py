@@ -23,6 +23,9 @@ _STEPS = (0.01, 1.0)
 _SLOPE = 20.0
 """Smallest and largest step down in log σ; and how fast log δ rises as log σ falls where nothing is known yet, about what it does at δ = 1e-5."""
 
+_ROOM = 1e-5
+"""How far below the target's ε an ε must lie, so that δ at the target's ε, with rounding of its own, is below the target's as well."""
+
 _OVERSHOT = 1.2
 _STEEPEST = 50.0
 """A log δ excess beyond ± this is no guide for interpolation."""
@@ -129,13 +132,25 @@ class _Search:
         self.evaluations += 1
         sigma = math.exp(log_sigma)
         try:
-            evidence = self.accountant.delta(self.mechanism.with_sigma(sigma), epsilon=self.epsilon)
+            evidence, excess = self._answer(self.mechanism.with_sigma(sigma))
         except UnresolvedError as error:
             return _Probe(sigma=sigma, excess=math.nan, failure=str(error))
         except NumericalError as error:
             return _Probe(sigma=sigma, excess=math.inf, failure=str(error))
-        achieved = worst(evidence).delta
-        return _Probe(sigma=sigma, excess=math.log(achieved / self.delta) if achieved > 0 else -math.inf, evidence=evidence)
+        return _Probe(sigma=sigma, excess=excess, evidence=evidence)
+
+    def _answer(self, mechanism: Mechanism) -> tuple[tuple[Evidence, Evidence], float]:
+        """(what the accountant says, by how much log δ exceeds the target's)."""
+        if self.accountant.calibrates_by == "delta":
+            evidence = self.accountant.delta(mechanism, epsilon=self.epsilon)
+            achieved = worst(evidence).delta
+            return evidence, math.log(achieved / self.delta) if achieved > 0 else -math.inf
+        evidence = self.accountant.epsilon(mechanism, delta=self.delta)
+        achieved, target = worst(evidence).epsilon, self.epsilon * (1 - _ROOM)
+        if achieved <= target:
+            # What holds at a smaller ε holds at the target's.
+            evidence = tuple(dataclasses.replace(statement, epsilon=self.epsilon) for statement in evidence)
+        return evidence, _SLOPE * math.log(achieved / target) if achieved > 0 else -math.inf
 
     def bracket(self, log_sigma: float, *, raised: int) -> tuple[_Probe, _Probe]:
         """(too small, large enough), from a multiplier that should be large enough and is else doubled up to `raised` times."""
@@ -193,7 +208,8 @@ class _Search:
         statement = worst(probe.evidence)
         floor = statement.details.get("delta_floor")
         resolved = f" (delta_floor={floor:.3g})" if floor is not None else ""
-        return f"at sigma={probe.sigma:.4g}, delta is {statement.delta:.4g} in direction {statement.direction}{resolved}"
+        value = f"epsilon is {statement.epsilon:.4g}" if statement.epsilon > self.epsilon else f"delta is {statement.delta:.4g}"
+        return f"at sigma={probe.sigma:.4g}, {value} in direction {statement.direction}{resolved}"
 
 
 def _step_down(excess: float, slope: float, *, unknown: float) -> float:

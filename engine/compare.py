@@ -7,20 +7,24 @@ bandwidth log σ is interpolated between a few solved r while the strategy's err
 
 import dataclasses
 import functools
+import itertools
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from accountants.fixed_size import tightest
+from accountants.tightest import tightest_bound
 from engine.configuration import FIRST_TAIL, NORM_ONLY, best_r
 from engine.objective import evaluate
 from engine.outcome import Outcome
 from search_spaces import checks
+from search_spaces.dense_strategies import DenseStrategy
 from search_spaces.errors import CalibrationError, InputError
 from search_spaces.problem import FIXED_SIZE, FixedSizeProblem, Problem
+from search_spaces.schemes import BallsInBins
 from search_spaces.space import SchemeSpace, SearchSpace, position_from_r, r_from_position
 from search_spaces.strategies import harmonic
 
@@ -45,6 +49,9 @@ R_TOLERANCE = 0.03
 MOST_R = 6
 """Most r solved at one bandwidth."""
 
+MATRIX_TOLERANCE = 1e-3
+"""Relative tolerance of σ of a given matrix, whose bounds take seconds each."""
+
 Progress = Callable[[str, int, int], None]
 """Called with (text, schemes done, schemes in all)."""
 
@@ -55,6 +62,7 @@ class ComparisonRow:
 
     Attributes:
       scheme: name of the scheme.
+      matrix: name of the given C; None where bandwidth and r describe it.
       adjacency: `add_remove` or `replace`; rows of different adjacency cannot be compared.
       bandwidth, r: the configuration.
       sigma: its noise multiplier.
@@ -63,7 +71,8 @@ class ComparisonRow:
       kind: `bound` or `estimate` (see `accountants.evidence.KINDS`).
       accountant: which accountant gave σ.
       ratio_to_cyclic_poisson: rmse over that of cyclic Poisson, None where that is not compared.
-      multiple_of_limit: rmse over the smallest RMSE a scheme with fixed participations can have; None where the adjacency is `replace`.
+      multiple_of_limit: rmse over the smallest RMSE a scheme with fixed participations can have; None where the adjacency is `replace`, and
+        for a given matrix, to which that limit need not apply.
       samples: samples of its estimate, 0 for a bound.
       configurations: how many were solved.
       seconds: wall time for this scheme.
@@ -71,6 +80,7 @@ class ComparisonRow:
     """
 
     scheme: str
+    matrix: str | None = None
     adjacency: str = "add_remove"
     bandwidth: int | None = None
     r: float | None = None
@@ -89,9 +99,10 @@ class ComparisonRow:
 
 def compare(
     problem: Problem, *, schemes: Iterable[str] | None = None, bandwidths: Iterable[int] | None = None, samples: int | None = None,
-    seed: int = 0, workers: int | None = None, batch_size: int | None = None, progress: Progress | None = None,
+    seed: int = 0, workers: int | None = None, batch_size: int | None = None, matrices: Mapping[str, DenseStrategy] | None = None,
+    progress: Progress | None = None,
 ) -> list[ComparisonRow]:
-    """One row per scheme, in the order of `SCHEMES`; with a batch size, a last one for fixed-size batches.
+    """One row per scheme, in the order of `SCHEMES`; then one per given matrix and, with a batch size, one for fixed-size batches.
 
     Args:
       problem: T, K and the target.
@@ -101,7 +112,8 @@ def compare(
       seed: of the samples.
       workers: schemes optimised at once, on Ray where more than one; None means one per CPU core. The rows do not depend on it.
       batch_size: of the fixed-size batches; the problem then has a dataset size.
-      progress: told whenever a scheme is done.
+      matrices: any C of the problem's T steps by name, for balls-in-bins, which serves them all.
+      progress: told whenever a scheme or a matrix is done.
 
     Raises:
       InputError: a value out of range, or nothing to compare.
@@ -112,20 +124,22 @@ def compare(
         if fixed_size is None:
             raise InputError(f"Expected dataset_size and batch_size to be given with schemes={','.join(schemes)!r}.")
         schemes = tuple(name for name in schemes if name != FIXED_SIZE)
-    if schemes == () and fixed_size is not None:
-        return [_fixed_size_row(fixed_size, progress, 1)]
-    space = SearchSpace.for_problem(problem, schemes=schemes, bandwidths=bandwidths)
-    total = len(space.schemes) + (fixed_size is not None)
-    samples = SAMPLES if samples is None else checks.integer(samples=samples)
-    seed = checks.integer(at_least=0, seed=seed)
-    workers = (os.cpu_count() or 1) if workers is None else checks.integer(workers=workers)
-    found = {}
-    for row in _rows(space, samples=samples, seed=seed, workers=min(workers, len(space.schemes))):
-        found[row.scheme] = row
+    single = [*_matrix_rows(problem, matrices or {}), *([functools.partial(_fixed_size_row, fixed_size)] if fixed_size else [])]
+    searched: Iterator[ComparisonRow] = iter(())
+    names: tuple[str, ...] = ()
+    if schemes != () or fixed_size is None:
+        space = SearchSpace.for_problem(problem, schemes=schemes, bandwidths=bandwidths)
+        names = space.names
+        samples = SAMPLES if samples is None else checks.integer(samples=samples)
+        workers = (os.cpu_count() or 1) if workers is None else checks.integer(workers=workers)
+        searched = _rows(space, samples=samples, seed=checks.integer(at_least=0, seed=seed), workers=min(workers, len(names)))
+    found = []
+    for row in itertools.chain(searched, (make() for make in single)):
+        found.append(row)
         if progress is not None:
-            progress(_summary(row), len(found), total)
-    rows = _with_ratios([found[name] for name in space.names])
-    return rows if fixed_size is None else [*rows, _fixed_size_row(fixed_size, progress, total)]
+            progress(_summary(row), len(found), len(names) + len(single))
+    found[: len(names)] = sorted(found[: len(names)], key=lambda row: names.index(row.scheme))
+    return _with_ratios(found)
 
 
 def best_of_scheme(problem: Problem, part: SchemeSpace, *, samples: int, seed: int) -> ComparisonRow:
@@ -163,8 +177,8 @@ def _fixed_size_problem(problem: Problem, batch_size: int | None) -> FixedSizePr
     return FixedSizeProblem(**target, batch_size=batch_size)
 
 
-def _fixed_size_row(problem: FixedSizeProblem, progress: Progress | None, total: int) -> ComparisonRow:
-    """The row of fixed-size batches, which is the last of `total`: the identity strategy at the smallest σ that a bound allows."""
+def _fixed_size_row(problem: FixedSizeProblem) -> ComparisonRow:
+    """The row of fixed-size batches: the identity strategy at the smallest σ that a bound allows."""
     started = time.perf_counter()
     row = ComparisonRow(scheme=FIXED_SIZE, adjacency=problem.adjacency, configurations=1)
     try:
@@ -176,10 +190,32 @@ def _fixed_size_row(problem: FixedSizeProblem, progress: Progress | None, total:
             row, bandwidth=1, r=0.0, sigma=mechanism.sigma, rmse=mechanism.rmse, kind=evidence.kind, accountant=evidence.accountant,
             samples=0,
         )
-    row = dataclasses.replace(row, seconds=time.perf_counter() - started)
-    if progress is not None:
-        progress(_summary(row), total, total)
-    return row
+    return dataclasses.replace(row, seconds=time.perf_counter() - started)
+
+
+def _matrix_rows(problem: Problem, matrices: Mapping[str, DenseStrategy]) -> list[Callable[[], ComparisonRow]]:
+    """What makes the row of every matrix, once all of them are known to fit the problem."""
+    for name, strategy in matrices.items():
+        if strategy.iterations != problem.iterations:
+            raise InputError(f"Expected matrix={name!r} with {strategy.iterations} rows to have iterations={problem.iterations} of them.")
+    scheme = BallsInBins(iterations=problem.iterations, participations=problem.participations) if matrices else None
+    return [functools.partial(_matrix_row, problem, scheme, name, strategy) for name, strategy in matrices.items()]
+
+
+def _matrix_row(problem: Problem, scheme: BallsInBins, name: str, strategy: DenseStrategy) -> ComparisonRow:
+    """The row of one matrix: its error at the smallest σ that a deterministic accountant allows under balls-in-bins."""
+    started = time.perf_counter()
+    row = ComparisonRow(scheme=scheme.name, matrix=name, configurations=1)
+    try:
+        best = tightest_bound(scheme, strategy, epsilon=problem.epsilon, delta=problem.delta, tolerance=MATRIX_TOLERANCE)
+    except CalibrationError as error:
+        row = dataclasses.replace(row, note=str(error))
+    else:
+        row = dataclasses.replace(
+            row, bandwidth=strategy.bandwidth, sigma=best.sigma, rmse=strategy.rmse(sigma=best.sigma, participations=problem.participations),
+            kind=best.evidence[0].kind, accountant=best.accountant, samples=0,
+        )
+    return dataclasses.replace(row, seconds=time.perf_counter() - started)
 
 
 class _SchemeSearch:
@@ -324,13 +360,14 @@ def _rows(space: SearchSpace, *, samples: int, seed: int, workers: int) -> Itera
 
 
 def _with_ratios(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
-    reference = next((row.rmse for row in rows if row.scheme == "cyclic_poisson"), None)
-    if reference is None:
-        return list(rows)
-    return [row if row.rmse is None else dataclasses.replace(row, ratio_to_cyclic_poisson=row.rmse / reference) for row in rows]
+    """The rows with their ratios to cyclic Poisson, where the adjacency is the same."""
+    reference = next((row for row in rows if row.scheme == "cyclic_poisson" and row.rmse is not None), None)
+    comparable = lambda row: reference is not None and row.rmse is not None and row.adjacency == reference.adjacency
+    return [dataclasses.replace(row, ratio_to_cyclic_poisson=row.rmse / reference.rmse) if comparable(row) else row for row in rows]
 
 
 def _summary(row: ComparisonRow) -> str:
+    name = row.scheme if row.matrix is None else f"{row.scheme} with {row.matrix}"
     if row.rmse is None:
-        return f"{row.scheme}: {row.note}"
-    return f"{row.scheme}: RMSE {row.rmse:.4g} ({row.kind}) at bandwidth {row.bandwidth}, {row.seconds:.1f} s"
+        return f"{name}: {row.note}"
+    return f"{name}: RMSE {row.rmse:.4g} ({row.kind}) at bandwidth {row.bandwidth}, {row.seconds:.1f} s"

@@ -83,7 +83,7 @@ def print_comparison(rows: Sequence[ComparisonRow]) -> None:
     )
     for row in rows:
         if row.note:
-            print(f"{row.scheme}: {row.note}")
+            print(f"{_compared(row)}: {row.note}")
     if len({row.adjacency for row in rows}) > 1:
         print(NOT_COMPARABLE)
 
@@ -140,13 +140,18 @@ def print_verification(verification: Verification) -> None:
     print(f"{'holds' if verification.holds else 'DOES NOT HOLD'} (seed {verification.seed}, {verification.seconds:.1f} s)")
 
 
+def _compared(row: ComparisonRow) -> str:
+    return row.scheme if row.matrix is None else f"{row.scheme}, {row.matrix}"
+
+
 def _comparison_cells(row: ComparisonRow) -> tuple[str, ...]:
     if row.rmse is None:
-        return (row.scheme, row.adjacency, "", "", "", "", "none", "", "", f"{row.seconds:.1f}")
+        return (_compared(row), row.adjacency, "", "", "", "", "none", "", "", f"{row.seconds:.1f}")
     ratio = "" if row.ratio_to_cyclic_poisson is None else f"{row.ratio_to_cyclic_poisson:.3f}"
     error = "" if row.rmse_standard_error is None else f" ± {row.rmse_standard_error:.1g}"
     return (
-        row.scheme, row.adjacency, str(row.bandwidth), f"{row.r:.4f}", f"{row.sigma:.4f}", f"{row.rmse:.4f}{error}", row.kind, ratio,
+        _compared(row), row.adjacency, str(row.bandwidth), "" if row.r is None else f"{row.r:.4f}", f"{row.sigma:.4f}",
+        f"{row.rmse:.4f}{error}", row.kind, ratio,
         "" if row.multiple_of_limit is None else f"{row.multiple_of_limit:.3f}", f"{row.seconds:.1f}",
     )
 

@@ -121,6 +121,7 @@ class ConditionalComposition(_BallsInBinsAccountant):
     """
 
     name = "conditional_composition"
+    calibrates_by = "epsilon"
 
     bad_event_share: float = 0.5
     split: str = "monitored"

@@ -1,5 +1,10 @@
 """`bandsmith compare`: the best that each batch selection scheme can do at one problem."""
 
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
 from launch import options
 
 
@@ -13,6 +18,12 @@ def compare(
     batch_size: options.BatchSize = None,
     schemes: options.Schemes = None,
     bandwidths: options.Bandwidths = None,
+    matrix: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE", help="C as a NumPy .npy file, T×T, lower triangular, entries >= 0: a row for it under balls_in_bins; may be repeated.",
+        ),
+    ] = None,
     samples: options.Samples = None,
     seed: options.Seed = 0,
     workers: options.Workers = None,
@@ -20,7 +31,8 @@ def compare(
 ) -> None:
     """Compare the schemes at one problem: for each, the bandwidth and r with the smallest RMSE, and the σ they need.
 
-    With --dataset-size and --batch-size a row for fixed-size batches follows, whose adjacency is another.
+    Rows follow for every --matrix under balls_in_bins and, with --dataset-size and --batch-size, for fixed-size batches, whose adjacency is
+    another.
     """
     import dataclasses
 
@@ -34,10 +46,11 @@ def compare(
     )
     if dataset_size is not None and batch_size is None:
         raise InputError(f"Expected --batch-size to be given with --dataset-size {dataset_size}.")
+    matrices = {str(path): inputs.read_matrix(path) for path in matrix or ()}
     with output.progress() as progress:
         rows = compare_schemes(
             problem, schemes=inputs.names(schemes), bandwidths=inputs.integers(bandwidths, name="bandwidths"),
-            samples=samples, seed=seed, workers=workers, batch_size=batch_size, progress=progress,
+            samples=samples, seed=seed, workers=workers, batch_size=batch_size, matrices=matrices, progress=progress,
         )
     if json:
         output.print_json({"rows": [dataclasses.asdict(row) for row in rows]})

@@ -141,6 +141,17 @@ def test_the_tightest_bound_is_the_smallest_of_all(name):
     assert max(statement.delta for statement in best.evidence) <= 1e-4
 
 
+def test_an_accountant_that_is_quick_at_epsilon_is_asked_for_epsilon():
+    scheme, strategy = problem("balls_in_bins", iterations=16, participations=2)
+    accountant = ACCOUNTANTS["conditional_composition"]
+    result = calibrate(scheme, strategy, epsilon=1.0, delta=1e-3, accountant=accountant, tolerance=1e-3)
+    assert all((statement.epsilon, statement.delta) == (1.0, 1e-3) for statement in result.evidence)
+    assert max(deltas(accountant, scheme, strategy, result.sigma, 1.0)) <= 1e-3
+    assert max(deltas(accountant, scheme, strategy, result.sigma * (1 - 1.1e-3), 1.0)) > 1e-3
+    with pytest.raises(CalibrationError, match="epsilon is .* in direction"):
+        calibrate(scheme, strategy, epsilon=1.0, delta=1e-3, accountant=accountant, at_most=0.9 * result.sigma)
+
+
 def test_the_worse_direction_decides():
     scheme, strategy = problem()
     needs = lambda sigma_needed: lambda sigma: min(1.0, 1e-6 * (sigma_needed / sigma) ** 30)

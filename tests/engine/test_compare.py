@@ -4,13 +4,17 @@ import dataclasses
 import math
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accountants.registry import ACCOUNTANTS
 from engine import compare
+from search_spaces.dense_strategies import DenseStrategy, inverse_square_root, make_mechanism
 from search_spaces.errors import CalibrationError, InputError
 from search_spaces.problem import Problem
+from search_spaces.schemes import BallsInBins
 from search_spaces.space import SchemeSpace, position_from_r
 from tests import tolerances
 
@@ -104,6 +108,38 @@ class TestRows:
         monkeypatch.setattr(compare, "evaluate", fail)
         (row,) = compare.compare(SMALL, schemes=["cyclic_ra"])
         assert row.rmse is None and row.note.endswith("no sigma up to 1e6.")
+
+    def test_a_given_matrix_gets_the_sigma_of_the_tightest_bound(self, monkeypatch):
+        stubbed(monkeypatch, lambda scheme, bandwidth, position: 1.0)
+        strategy, told = inverse_square_root(iterations=16, bandwidth=2), []
+        problem = dataclasses.replace(SMALL, iterations=16)
+        reference, row, other = compare.compare(
+            problem, schemes=["cyclic_poisson"], bandwidths=[1], workers=1, progress=lambda *arguments: told.append(arguments),
+            matrices={"C.npy": DenseStrategy(matrix=strategy.dense()), "D.npy": DenseStrategy(matrix=np.eye(16))},
+        )
+        assert [(r.scheme, r.matrix) for r in (row, other)] == [("balls_in_bins", "C.npy"), ("balls_in_bins", "D.npy")]
+        assert row.kind == "bound" and row.bandwidth == 16 and row.r is None and row.multiple_of_limit is None
+        assert row.rmse == pytest.approx(strategy.rmse(sigma=row.sigma, participations=4))
+        assert row.ratio_to_cyclic_poisson == row.rmse / reference.rmse
+        assert [(done, total) for _, done, total in told] == [(1, 3), (2, 3), (3, 3)] and "C.npy" in told[1][0]
+        mechanism = make_mechanism(scheme=BallsInBins(iterations=16, participations=4), strategy=strategy, sigma=1.0)
+        meets = lambda sigma: max(e.delta for e in ACCOUNTANTS[row.accountant].delta(mechanism.with_sigma(sigma), epsilon=4.0)) <= 1e-3
+        assert meets(row.sigma * (1 + tolerances.LAST_DIGITS)) and not meets(row.sigma * (1 - 2 * compare.MATRIX_TOLERANCE))
+
+    def test_a_matrix_without_a_sigma_says_why(self, monkeypatch):
+        stubbed(monkeypatch, lambda scheme, bandwidth, position: 1.0)
+
+        def fail(*_, **__):
+            raise CalibrationError("no sigma up to 1e6")
+
+        monkeypatch.setattr(compare, "tightest_bound", fail)
+        matrices = {"C.npy": DenseStrategy(matrix=np.eye(64))}
+        *_, row = compare.compare(SMALL, schemes=["cyclic_ra"], bandwidths=[1], workers=1, matrices=matrices)
+        assert (row.matrix, row.rmse, row.note) == ("C.npy", None, "no sigma up to 1e6")
+
+    def test_a_matrix_of_another_size_is_refused(self):
+        with pytest.raises(InputError, match="matrix='C.npy' with 32 rows to have iterations=64"):
+            compare.compare(SMALL, matrices={"C.npy": DenseStrategy(matrix=np.eye(32))})
 
     @pytest.mark.parametrize("argument", [{"samples": 0}, {"seed": -1}, {"workers": 0}, {"bandwidths": [17]}, {"schemes": ["nope"]}])
     def test_bad_input(self, argument):

@@ -1,4 +1,4 @@
-"""`--matrix FILE.npy` in `account` and `calibrate`: balls-in-bins with any matrix, and every file or option that does not fit refused."""
+"""`--matrix FILE.npy` in `account`, `calibrate` and `compare`: balls-in-bins with any matrix, and every file or option that does not fit refused."""
 
 import pickle
 
@@ -13,6 +13,7 @@ from tests.launch.test_commands import without_seconds
 BOUNDS = ("pld", "renyi", "conditional_composition")
 MATRIX = inverse_square_root(iterations=12, bandwidth=2).dense()
 MECHANISM = "--scheme balls_in_bins --matrix C.npy --participations 3"
+COMPARE = "compare --iterations 12 --participations 3 --epsilon 2 --delta 1e-2 --schemes balls_in_bins --samples 2048 --workers 1"
 ACCOUNT = f"account {MECHANISM} --sigma 2 --delta 1e-3"
 
 
@@ -125,6 +126,26 @@ def test_matrix_that_would_not_fit_in_memory_says_how_much_it_needs(bandsmith, f
 def test_option_that_does_not_fit_is_one_sentence(bandsmith, written, options, words):
     sentence = refused(bandsmith, f"{ACCOUNT} {options}")
     assert all(word in sentence for word in words), sentence
+
+
+def test_compare_has_a_row_for_every_matrix(bandsmith, folder, written):
+    np.save(folder / "eye.npy", np.eye(12))
+    outcome = bandsmith(f"{COMPARE} --matrix C.npy --matrix eye.npy --json")
+    assert outcome.code == 0, outcome.err
+    rows = outcome.json["rows"]
+    assert [(row["scheme"], row["matrix"]) for row in rows] == [
+        ("balls_in_bins", None), ("balls_in_bins", "C.npy"), ("balls_in_bins", "eye.npy"),
+    ]
+    assert rows[0]["kind"] == "estimate" and all(row["kind"] == "bound" and row["rmse"] > 0 for row in rows[1:])
+    table = bandsmith(f"{COMPARE} --matrix C.npy").out
+    assert "balls_in_bins, C.npy" in table and f"{rows[1]['rmse']:.4f}" in table
+
+
+def test_compare_refuses_a_matrix_that_does_not_fit(bandsmith, written):
+    assert "matrix='C.npy' with 12 rows to have iterations=15" in refused(bandsmith, f"{COMPARE.replace('12', '15')} --matrix C.npy")
+    written(MATRIX.T)
+    assert "lower triangular" in refused(bandsmith, f"{COMPARE} --matrix C.npy")
+    assert "nope.npy" in refused(bandsmith, f"{COMPARE} --matrix nope.npy")
 
 
 def test_a_certificate_needs_windows_without_overlap(bandsmith, written):
