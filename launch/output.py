@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from launch.fixed_size import NOT_COMPARABLE
+from launch.progress import progress
 
 if TYPE_CHECKING:
     from accountants.evidence import Evidence
@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from engine.compare import ComparisonRow
     from engine.fixed_size import FixedSizeStrategy
     from engine.verification import Verification
+
+__all__ = [
+    "print_calibrated_fixed_size", "print_certified", "print_certified_sigma", "print_comparison", "print_evidence", "print_fixed_size", "print_json",
+    "print_statements", "print_table", "print_verification", "progress",
+]
+"""All that a command says anything with."""
 
 PLAIN_WIDTH = 160
 """Columns of a table where stdout is not a terminal, so that nothing is cut off in a file or a pipe."""
@@ -166,19 +172,3 @@ def _number_with_error(evidence: Evidence, quantity: str) -> str:
     if evidence.standard_error is not None and evidence.details.get("of", "delta") == quantity:
         number += f" ± {evidence.standard_error:.1g}"
     return number
-
-
-@contextlib.contextmanager
-def progress() -> Iterator[Callable[[str, int, int], None]]:
-    """How long work says where it stands, called with (text, done, total): a bar on stderr where that is a terminal, else plain lines."""
-    if not sys.stderr.isatty():
-        yield lambda text, done, total: print(f"[{done}/{total}] {text}", file=sys.stderr, flush=True)
-        return
-
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda text, done, total: bar.update(task, description=text, completed=done, total=total)

@@ -34,10 +34,3 @@ def test_tables_are_not_cut_off_in_a_pipe(capsys):
     output.print_table(("name", "value"), [("x" * 100, "[bold]1[/bold]")])
     text = capsys.readouterr().out
     assert "x" * 100 in text and "[bold]1[/bold]" in text and "\x1b" not in text
-
-
-def test_progress_is_plain_lines_on_stderr(capsys):
-    with output.progress() as report:
-        report("nested_ra, bandwidth 8", 3, 9)
-    captured = capsys.readouterr()
-    assert captured.out == "" and captured.err == "[3/9] nested_ra, bandwidth 8\n"
