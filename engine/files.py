@@ -10,8 +10,8 @@ from pathlib import Path
 from search_spaces.errors import InputError, NumericalError
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Writes `text` (UTF-8) to `path`: a reader, or a crash at any moment, sees the old file or the new one, never a part.
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Writes `content` (text as UTF-8) to `path`: a reader, or a crash at any moment, sees the old file or the new one, never a part.
 
     Raises:
       OSError: the directory does not exist or cannot be written; the old file is untouched.
@@ -19,8 +19,8 @@ def write_atomically(path: Path, text: str) -> None:
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
-        with open(temporary, "x", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+        with open(temporary, "xb") as file:
+            file.write(content.encode("utf-8") if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
