@@ -18,7 +18,7 @@ from scipy.special import ndtr, rel_entr
 
 from accountants.gaussian import gaussian_delta
 from search_spaces import checks
-from search_spaces.mechanism import Mechanism
+from search_spaces.mechanism import Mechanism, factor_norm
 from search_spaces.schemes import BatchScheme
 from search_spaces.strategies import ToeplitzStrategy
 
@@ -101,12 +101,12 @@ def add_envelope(mechanism: Mechanism, *, epsilon: float) -> AddEnvelope:
 
 def _envelope(scheme: BatchScheme, strategy: ToeplitzStrategy, sigma: float, epsilon: float, divergence: float = 0.0) -> AddEnvelope:
     norms, mean_norm = _moments(scheme, strategy)
-    removed = (scheme.participations * strategy.kappa) ** 2 if scheme.fixed_participations else 0.0
+    factor = factor_norm(scheme, strategy)
     return AddEnvelope(
         epsilon=epsilon,
-        xi=math.sqrt(removed) / sigma,
-        offset=-ROUND_UP * (divergence + max(norms - removed, 0.0) / (2 * sigma**2)),
-        slope=math.sqrt(ROUND_UP * max(mean_norm - removed, 0.0)) / sigma,
+        xi=factor / sigma,
+        offset=-ROUND_UP * (divergence + max(norms - factor**2, 0.0) / (2 * sigma**2)),
+        slope=math.sqrt(ROUND_UP * max(mean_norm - factor**2, 0.0)) / sigma,
     )
 
 

@@ -1,4 +1,4 @@
-"""The Gaussian mechanism: δ_G, its inverses, the accountant `gaussian`, and the Gaussian factor with the lower bounds it gives.
+"""The Gaussian mechanism: δ_G, its inverses, the accountant `gaussian`, and the lower bounds that the Gaussian factor gives.
 
 δ_G(ε; μ) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) is H(N(μ,1), N(0,1)) = H(N(0,1), N(μ,1)) at any real ε. Values used as bounds are rounded
 outwards. Sources: math/batch-schemes.md, "The schemes", and math/certificates.md, "The Gaussian factor".
@@ -15,7 +15,7 @@ from accountants.base import Accountant, overlap
 from accountants.evidence import DIRECTIONS, Evidence
 from search_spaces import checks
 from search_spaces.errors import UnsupportedError
-from search_spaces.mechanism import Mechanism
+from search_spaces.mechanism import Mechanism, factor_norm
 from search_spaces.schemes import BatchScheme
 from search_spaces.strategies import ToeplitzStrategy
 
@@ -147,24 +147,15 @@ class GaussianAccountant(Accountant):
         )
 
 
-def gaussian_factor(mechanism: Mechanism) -> float:
-    """ξ = Kκ/σ: the mean of the Gaussian mechanism that every scheme with exactly K participations contains.
-
-    Raises:
-      UnsupportedError: participations are not fixed, so there is no such factor.
-    """
-    _require_fixed(mechanism.scheme)
-    return mechanism.scheme.participations * mechanism.strategy.kappa / mechanism.sigma
-
-
 def lower_delta(mechanism: Mechanism, *, epsilon: float) -> float:
     """δ_G(ε; ξ), rounded down: no accounting of this mechanism can give less, in either direction.
 
     Raises:
       UnsupportedError: participations are not fixed.
     """
+    _require_fixed(mechanism.scheme)
     epsilon = checks.non_negative(epsilon=epsilon)
-    return float(gaussian_delta_bounds(epsilon=epsilon, mu=gaussian_factor(mechanism) * (1 - 8 * _EPS))[0])
+    return float(gaussian_delta_bounds(epsilon=epsilon, mu=mechanism.gaussian_factor * (1 - 8 * _EPS))[0])
 
 
 def lowest_sigma(scheme: BatchScheme, strategy: ToeplitzStrategy, *, epsilon: float, delta: float) -> float:
@@ -175,7 +166,7 @@ def lowest_sigma(scheme: BatchScheme, strategy: ToeplitzStrategy, *, epsilon: fl
     """
     _require_fixed(scheme)
     mu = gaussian_mu(epsilon=epsilon, delta=delta, round_up=True)
-    return scheme.participations * strategy.kappa / mu * (1 - 8 * _EPS)
+    return factor_norm(scheme, strategy) / mu * (1 - 8 * _EPS)
 
 
 def rmse_lower_limit(*, iterations: int, epsilon: float, delta: float) -> float:

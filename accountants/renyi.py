@@ -26,7 +26,7 @@ from accountants.balls_in_bins.renyi_dp import moments
 from accountants.balls_in_bins.renyi_truncations import operations, wraps
 from accountants.base import Accountant, overlap
 from accountants.evidence import Evidence
-from accountants.gaussian import GaussianAccountant, gaussian_factor
+from accountants.gaussian import GaussianAccountant
 from accountants.jensen import JensenAccountant
 from accountants.tilted import tilted_cost, tilted_log_moment, tilted_unsupported
 from accountants.tilted.estimators import bound_from_log, log_remove_bound
@@ -141,7 +141,7 @@ class _Curve:
 
 @functools.lru_cache(maxsize=8)
 def _remove_curve(mechanism: Mechanism) -> _Curve:
-    xi = gaussian_factor(mechanism) if mechanism.scheme.fixed_participations else 0.0
+    xi = mechanism.gaussian_factor
     plain = _banded_log_moments(mechanism) if isinstance(mechanism.scheme, BallsInBins) else None
     if plain is not None:
         t = np.arange(len(plain))

@@ -80,7 +80,7 @@ def tilted(mechanism: "Mechanism", *, alpha: int, delta: float, seed: int) -> di
     stream = Stream(seed=seed, purpose="estimate", path=(alpha,))
     values = lambda block: tilted_remove_values(
         simulation.draw(stream, block, sigmas=[mechanism.sigma], sampler=law.sample).log_ratio[0, 0],
-        epsilon=EPSILON, xi=simulation.factor(mechanism.sigma), alpha=alpha, log_moment=law.log_residual_moment,
+        epsilon=EPSILON, xi=mechanism.gaussian_factor, alpha=alpha, log_moment=law.log_residual_moment,
     )
     # The first block compiles.
     values(0)

@@ -52,6 +52,19 @@ class Mechanism:
         return math.sqrt(self.scheme.max_participations) * self.strategy.column_norm
 
     @property
+    def gaussian_factor(self) -> float:
+        """ξ = Kκ/σ: the mean of the Gaussian mechanism that every scheme with exactly K participations contains; 0 for the others.
+
+        math/certificates.md, "The Gaussian factor".
+        """
+        return factor_norm(self.scheme, self.strategy) / self.sigma
+
+    @property
     def rmse(self) -> float:
         """RMSE of the prefix sums, (1/K) √(TSE/T)."""
         return self.strategy.rmse(sigma=self.sigma, participations=self.scheme.participations)
+
+
+def factor_norm(scheme: BatchScheme, strategy: ToeplitzStrategy) -> float:
+    """Kκ, the part of every Cx along C^{−T}1 where participations are fixed; 0 where they are not and there is no such part in common."""
+    return scheme.participations * strategy.kappa if scheme.fixed_participations else 0.0

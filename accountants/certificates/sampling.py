@@ -60,7 +60,7 @@ def draw_blocks(plan: Plan, candidate: int, direction: str, blocks: Iterable[int
 def draw_values(mechanism: Mechanism, test: DirectionTest, epsilon: float, stream: Stream, block: int) -> np.ndarray:
     """(block size,) float64 values in [0, B] whose mean is δ (add: at least δ − bias)."""
     simulation = Simulation(scheme=mechanism.scheme, strategy=mechanism.strategy)
-    xi = simulation.factor(mechanism.sigma)
+    xi = mechanism.gaussian_factor
     if test.sampler == "tilted":
         law = _tilted_law(mechanism, test.alpha)
         log_ratio = simulation.draw(stream, block, sigmas=[mechanism.sigma], sampler=law.sample, project=False).log_ratio[0, 0]

@@ -78,4 +78,4 @@ def loss_histogram(mechanism: Mechanism, *, direction: str, seed: int, blocks: I
         log_ratio = simulation.draw(stream, block, sigmas=[mechanism.sigma], proposal=((P, Q)[index],), project=False).log_ratio[0, 0]
         loss = log_ratio if direction == "remove" else -log_ratio
         counts += np.bincount(np.searchsorted(edges(), loss, side="left"), minlength=BINS + 2)
-    return LossHistogram(direction=direction, xi=simulation.factor(mechanism.sigma), counts=counts)
+    return LossHistogram(direction=direction, xi=mechanism.gaussian_factor, counts=counts)

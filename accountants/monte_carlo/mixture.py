@@ -17,7 +17,7 @@ from accountants.evidence import DIRECTIONS
 from accountants.monte_carlo.simulation import Draws, Law, P, Q, Simulation
 from accountants.monte_carlo.streams import Stream
 from search_spaces import checks
-from search_spaces.mechanism import Mechanism
+from search_spaces.mechanism import Mechanism, factor_norm
 from search_spaces.schemes import BatchScheme
 from search_spaces.strategies import ToeplitzStrategy
 
@@ -100,7 +100,7 @@ def weighted_samples(
         draws = simulation.draw(stream, block, sigmas=padded, proposal=proposal, evaluate=(P, *scaled))
         samples += [
             WeightedSample(
-                log_ratio=draws.log_ratio[0, column], log_mixture=_log_mixture(draws, column, shift), xi=simulation.factor(sigma),
+                log_ratio=draws.log_ratio[0, column], log_mixture=_log_mixture(draws, column, shift), xi=factor_norm(scheme, strategy) / sigma,
             )
             for column, sigma in enumerate(group)
         ]

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 
 import numpy as np
+from scipy.interpolate import PchipInterpolator
 
 from accountants.estimators import add_envelope
 from accountants.evidence import DIRECTIONS
@@ -14,7 +15,7 @@ from accountants.monte_carlo.mixture import FEWEST_EFFECTIVE_SAMPLES, SIGMAS_PER
 from accountants.monte_carlo.streams import Stream
 from search_spaces import checks
 from search_spaces.errors import CalibrationError
-from search_spaces.mechanism import Mechanism
+from search_spaces.mechanism import Mechanism, factor_norm
 from search_spaces.schemes import BatchScheme
 from search_spaces.strategies import ToeplitzStrategy
 
@@ -57,8 +58,8 @@ def solve_sigma(
 ) -> PilotResult:
     """Estimate the smallest σ that meets (ε, δ) in both directions.
 
-    Brackets on log δ with few samples, then interpolates log δ linearly in log σ between close σ with all of them; random numbers
-    are common to all σ (and, for one seed, to all strategies of a scheme and bandwidth).
+    Brackets on log δ with few samples, then interpolates log δ in log σ between close σ with all of them; random numbers are common to all
+    σ (and, for one seed, to all strategies of a scheme and bandwidth).
 
     Args:
       scheme, strategy: an amplified scheme and a strategy that fits it.
@@ -79,7 +80,7 @@ def solve_sigma(
     for _ in range(20):
         sigmas = center * np.exp(_NARROW * (np.arange(SIGMAS_PER_PASS) - (SIGMAS_PER_PASS - 1) / 2))
         curves, estimates = search.log_excess(sigmas, samples, shift)
-        root = _interpolated_root(np.log(sigmas), curves.max(axis=0))
+        root = max(_interpolated_root(np.log(sigmas), curve) for curve in curves)
         if abs(root - math.log(center)) <= _NARROW * (SIGMAS_PER_PASS - 1) / 2:
             return _result(math.exp(root), np.log(sigmas), curves, estimates, delta, samples, started)
         center = math.exp(np.clip(root, math.log(center) - 0.1, math.log(center) + 0.1))
@@ -117,7 +118,7 @@ class _Search:
         mu = gaussian_mu(epsilon=self.epsilon, delta=self.delta)
         high = math.log(math.sqrt(self.scheme.max_participations) * self.strategy.column_norm / mu)
         fixed = self.scheme.fixed_participations
-        low = math.log(self.scheme.participations * self.strategy.kappa / mu) if fixed else high - math.log(_WIDEST)
+        low = math.log(factor_norm(self.scheme, self.strategy) / mu) if fixed else high - math.log(_WIDEST)
         while high - low > 2 * _NARROW:
             inner = np.linspace(low, high, SIGMAS_PER_PASS + 2)[1:-1]
             shift = good_shift(self.mechanism(math.exp(0.5 * (low + high))), epsilon=self.epsilon)
@@ -131,26 +132,30 @@ class _Search:
 
 
 def _interpolated_root(log_sigmas: np.ndarray, log_excess: np.ndarray) -> float:
-    """Where a nearly linear decreasing function crosses 0, by the least-squares line."""
+    """Where a decreasing function last crosses 0: between the points by monotone cubics, beyond them by the least-squares line."""
+    crossings = PchipInterpolator(log_sigmas, log_excess).solve(0.0, extrapolate=False)
+    if np.isfinite(crossings).any():
+        return float(np.nanmax(crossings))
     slope, intercept = np.polyfit(log_sigmas - log_sigmas.mean(), log_excess, 1)
     return float(log_sigmas.mean() - intercept / min(slope, -1e-3))
 
 
 def _result(sigma, log_sigmas, curves, estimates, delta, samples, started) -> PilotResult:
-    lines = {d: np.polyfit(log_sigmas - math.log(sigma), curve, 1) for d, curve in zip(DIRECTIONS, curves)}
+    slopes = {d: float(np.polyfit(log_sigmas, curve, 1)[0]) for d, curve in zip(DIRECTIONS, curves)}
+    excess = {d: float(PchipInterpolator(log_sigmas, curve)(math.log(sigma))) for d, curve in zip(DIRECTIONS, curves)}
     nearest = int(np.argmin(np.abs(log_sigmas - math.log(sigma))))
     effective = {d: float(estimates[d].effective_samples[nearest]) for d in DIRECTIONS}
-    direction = max(DIRECTIONS, key=lambda d: lines[d][1])
+    direction = max(DIRECTIONS, key=excess.get)
     relative = float(estimates[direction].standard_error[nearest] / max(estimates[direction].delta[nearest], np.finfo(float).tiny))
     # An add direction that its deterministic bound keeps below the target, or that is far below it, does not decide σ.
     bounded = float(np.exp(curves[1, nearest])) * delta < estimates["add"].delta[nearest]
-    settled = {"remove": False, "add": direction != "add" and (bounded or lines["add"][1] < math.log(_SETTLED))}
+    settled = {"remove": False, "add": direction != "add" and (bounded or excess["add"] < math.log(_SETTLED))}
     return PilotResult(
         sigma=sigma,
-        sigma_standard_error=sigma * relative / max(-float(lines[direction][0]), 1e-3),
+        sigma_standard_error=sigma * relative / max(-slopes[direction], 1e-3),
         direction=direction,
-        deltas={d: float(delta * math.exp(lines[d][1])) for d in DIRECTIONS},
-        slopes={d: float(lines[d][0]) for d in DIRECTIONS},
+        deltas={d: delta * math.exp(excess[d]) for d in DIRECTIONS},
+        slopes=slopes,
         effective_samples=effective,
         resolved=all(settled[d] or effective[d] >= FEWEST_EFFECTIVE_SAMPLES for d in DIRECTIONS),
         samples=samples,

@@ -16,6 +16,7 @@ import numpy as np
 
 from accountants.monte_carlo import ladder
 from search_spaces.errors import NumericalError
+from search_spaces.mechanism import factor_norm
 from search_spaces.recurrences import Recurrence
 from search_spaces.schemes import BallsInBins, BatchScheme
 from search_spaces.strategies import ToeplitzStrategy
@@ -88,7 +89,7 @@ class ProductModel:
 @functools.lru_cache(maxsize=64)
 def product_model(scheme: BatchScheme, strategy: ToeplitzStrategy) -> ProductModel:
     """The model of a scheme with a strategy (bin products for balls-in-bins, window products otherwise)."""
-    removed = (scheme.participations * strategy.kappa) ** 2 if scheme.fixed_participations else 0.0
+    removed = factor_norm(scheme, strategy) ** 2
     if isinstance(scheme, BallsInBins):
         return _bin_model(scheme, strategy, removed)
     return ProductModel(

@@ -74,10 +74,6 @@ class Simulation:
         """Samples per block."""
         return self.model.block_size
 
-    def factor(self, sigma: float) -> float:
-        """ξ = Kκ/σ of the exact Gaussian factor, or 0 where participations are not fixed."""
-        return self.model.removed**0.5 / sigma
-
     def draw(
         self,
         stream: Stream,

@@ -69,7 +69,7 @@ class TiltedLaw:
     @property
     def log_residual_moment(self) -> float:
         """The same moment of the residual mechanism after the exact Gaussian factor (`log_moment` where there is none)."""
-        return self.log_moment - self.alpha * (self.alpha - 1) / 2 * self.exponent**2 * _factor(self.mechanism) ** 2
+        return self.log_moment - self.alpha * (self.alpha - 1) / 2 * self.exponent**2 * self.mechanism.gaussian_factor ** 2
 
     @property
     def bytes(self) -> int:
@@ -155,7 +155,7 @@ def tilted_log_moment(mechanism: Mechanism, *, alpha: int, exponent: float = 1.0
 
 def log_excess(mechanism: Mechanism, *, alpha: int, exponent: float) -> float:
     """s = αθ(θ−1)(S² − K²κ²)/(2σ²) of `accountants.tilted.estimators`."""
-    spread = (mechanism.sensitivity / mechanism.sigma) ** 2 - _factor(mechanism) ** 2
+    spread = (mechanism.sensitivity / mechanism.sigma) ** 2 - mechanism.gaussian_factor ** 2
     return alpha * exponent * (exponent - 1.0) / 2 * max(spread, 0.0)
 
 
@@ -168,15 +168,9 @@ def tilted_remove_bound(mechanism: Mechanism, *, epsilon: float, alpha: int, log
       log_moment: its `log_residual_moment`.
     """
     return bound_from_log(log_remove_bound(
-        epsilon=checks.non_negative(epsilon=epsilon), xi=_factor(mechanism), order=alpha * exponent,
+        epsilon=checks.non_negative(epsilon=epsilon), xi=mechanism.gaussian_factor, order=alpha * exponent,
         log_moment=log_moment + log_excess(mechanism, alpha=alpha, exponent=exponent),
     ))
-
-
-def _factor(mechanism: Mechanism) -> float:
-    """ξ = Kκ/σ, or 0 where participations are not fixed."""
-    scheme = mechanism.scheme
-    return scheme.participations * mechanism.strategy.kappa / mechanism.sigma if scheme.fixed_participations else 0.0
 
 
 def _program(mechanism: Mechanism, alpha: int) -> tuple[Cost, Callable[[Mechanism], Table]]:

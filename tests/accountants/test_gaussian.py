@@ -13,7 +13,6 @@ from accountants.gaussian import (
     gaussian_delta,
     gaussian_delta_bounds,
     gaussian_epsilon,
-    gaussian_factor,
     gaussian_mu,
     lower_delta,
     lowest_sigma,
@@ -158,7 +157,7 @@ def test_gaussian_factor_is_all_there_is_when_every_step_is_taken():
     mechanism = Mechanism(
         scheme=make_scheme("random_allocation", iterations=4, participations=4, bandwidth=1), strategy=identity(iterations=4), sigma=2.0
     )
-    assert gaussian_factor(mechanism) == pytest.approx(1.0, rel=1e-12)
+    assert mechanism.gaussian_factor == pytest.approx(1.0, rel=1e-12)
     assert lower_delta(mechanism, epsilon=1.0) == pytest.approx(GaussianAccountant().delta(mechanism, epsilon=1.0)[0].delta, rel=1e-9)
 
 
@@ -172,6 +171,7 @@ def test_lowest_sigma_is_where_the_lower_bound_meets_the_target():
 
 def test_schemes_without_fixed_participations_have_no_factor():
     scheme, strategy = make_scheme("poisson", iterations=4, participations=2, bandwidth=1), identity(iterations=4)
+    assert Mechanism(scheme=scheme, strategy=strategy, sigma=1.0).gaussian_factor == 0
     with pytest.raises(UnsupportedError, match="poisson has no Gaussian factor"):
         lowest_sigma(scheme, strategy, epsilon=1.0, delta=1e-4)
     with pytest.raises(UnsupportedError, match="exactly K participations"):

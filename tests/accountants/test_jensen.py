@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pytest
 
-from accountants.gaussian import GaussianAccountant, gaussian_delta, gaussian_factor
+from accountants.gaussian import GaussianAccountant, gaussian_delta
 from accountants.jensen import JensenAccountant
 from search_spaces.mechanism import Mechanism
 from search_spaces.schemes import SCHEMES, make_scheme
@@ -37,14 +37,14 @@ def test_the_residual_ratio_falls_below_the_claimed_limit():
     across = np.array([v[1], -v[0]])
     y = mechanism.sigma * np.linspace(-6.0, 6.0, 121)[:, None] * across
     # On ⟨y, v⟩ = 0 the Gaussian factor is e^{−ξ²/2}.
-    residual = log_likelihood_ratio(mechanism.scheme, mechanism.strategy, sigma=mechanism.sigma, y=y) + gaussian_factor(mechanism) ** 2 / 2
+    residual = log_likelihood_ratio(mechanism.scheme, mechanism.strategy, sigma=mechanism.sigma, y=y) + mechanism.gaussian_factor ** 2 / 2
     assert residual.min() < claimed_offset(mechanism) - 0.5
 
 
 @pytest.mark.parametrize(("coefficients", "sigma", "factor"), [((1.0, 1.0), 2.0, 1.25), ((1.0, 2.0), 2.0, 8.0)])
 def test_the_claimed_bound_is_below_the_exact_delta(coefficients, sigma, factor):
     mechanism = two_iterations(coefficients, sigma)
-    claimed = gaussian_delta(epsilon=1.0 + claimed_offset(mechanism), mu=gaussian_factor(mechanism))
+    claimed = gaussian_delta(epsilon=1.0 + claimed_offset(mechanism), mu=mechanism.gaussian_factor)
     exact = exact_deltas(mechanism, epsilon=1.0)[1]
     assert exact > factor * claimed
     assert JensenAccountant().delta(mechanism, epsilon=1.0)[1].delta >= exact

@@ -49,7 +49,7 @@ class TestWeights:
             shifted = -0.7 * draws.projection[0] - 0.5 * 0.7**2
             expected = logsumexp(np.vstack([0 * shifted, draws.log_ratio[:, 0], shifted]), axis=0, b=shares[:, None])
             np.testing.assert_allclose(sample.log_mixture, expected, rtol=0, atol=tolerances.LOG_RATIO)
-            assert sample.xi == model.factor(sigma)
+            assert sample.xi == Mechanism(scheme=model.scheme, strategy=model.strategy, sigma=sigma).gaussian_factor
 
     @pytest.mark.parametrize(
         "case", [("min_sep_ra", 12, 2), ("min_sep_poisson", 11, 2), ("balls_in_bins", 12, 3)], ids=lambda case: case[0]

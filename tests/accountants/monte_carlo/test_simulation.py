@@ -100,7 +100,7 @@ class TestOutputByOutput:
         z = cases.normals(STREAM, 0, (model.model.padded_terms, model.block_size))[:24, :iterations]
         y = model.strategy.apply(x) + 0.8 * z
         expected = np.log([likelihood_ratio(scheme.recurrence(), window_ratios(model.strategy, sigma=0.8, y=row)) for row in y])
-        xi, v = model.factor(0.8), model.strategy.participation_direction
+        xi, v = participations * model.strategy.kappa / 0.8, model.strategy.participation_direction
         if scheme.fixed_participations:
             expected += 0.5 * xi**2 - xi * (y @ v / np.linalg.norm(v)) / 0.8
         np.testing.assert_allclose(draws.log_ratio[0, 0, :24], expected, rtol=0, atol=tolerances.LOG_RATIO)
