@@ -92,7 +92,7 @@ def worker_environment(*, gpus_per_trial: float = 0.0, cache_directory: Path | N
 @contextlib.contextmanager
 def start_ray(
     *, workers: int | None, address: str | None = None, gpus_per_trial: float = 0.0, cache_directory: Path | None = None,
-    py_modules: Sequence[str] = (),
+    py_modules: Sequence[str] = (), autoscaling: bool = False,
 ) -> Iterator[int]:
     """A Ray session for the length of the block: a new local one, one at `address`, or the one this process already has.
 
@@ -104,15 +104,17 @@ def start_ray(
       gpus_per_trial: GPUs each worker asks for; a fraction shares one GPU.
       cache_directory: see `worker_environment`; the nodes of a cluster keep compiled programs in a directory of their own.
       py_modules: paths of the user's packages, modules or wheels, which the workers shall be able to import.
+      autoscaling: whether the cluster adds nodes by itself, so that a demand is waited for that none of its nodes can meet now.
 
     Raises:
-      InputError: a value out of range, a demand the cluster can never meet (Ray would wait for ever), or no way to log in to it.
+      InputError: a value out of range, a demand no node can meet (Ray would wait for ever), or no way to log in to the cluster.
     """
     workers = None if workers is None else checks.integer(workers=workers)
     gpus_per_trial = gpu_demand(gpus_per_trial)
+    if autoscaling and (workers is None or address is None):
+        raise InputError("Expected autoscaling to be of a cluster with an address, and workers to be given: nobody else knows how many may run.")
     if ray.is_initialized():
-        at_once = _trials_at_once(gpus_per_trial)
-        yield workers or at_once
+        yield workers or _trials_at_once(gpus_per_trial)
         return
     try:
         if address is None:
@@ -124,10 +126,8 @@ def start_ray(
             environment = worker_environment(gpus_per_trial=gpus_per_trial, cache_directory=cache_directory and NODE_CACHE)
             with tempfile.TemporaryDirectory() as folder:
                 _connect(address, runtime_environment(Path(folder), variables=environment, py_modules=py_modules))
-            at_once = _trials_at_once(gpus_per_trial)
-            workers = workers or at_once
-            if workers > at_once:
-                warnings.warn(f"The Ray cluster can run {at_once} of workers={workers} trials at once; the others wait.", stacklevel=1)
+            if not autoscaling:
+                workers = _cluster_workers(workers, _trials_at_once(gpus_per_trial))
         yield workers
     finally:
         ray.shutdown()
@@ -146,10 +146,13 @@ def gpu_demand(gpus_per_trial: object) -> float:
 
 
 def _trials_at_once(gpus_per_trial: float) -> int:
-    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    config = ray._private.state.state.get_cluster_config()
-    growth = [] if config is None else [(dict(group.resources), group.max_count) for group in config.node_group_configs]
-    return trials_at_once(gpus_per_trial, nodes=nodes, growth=growth)
+    return trials_at_once(gpus_per_trial, nodes=[node["Resources"] for node in ray.nodes() if node["Alive"]])
+
+
+def _cluster_workers(wanted: int | None, at_once: int) -> int:
+    if wanted is not None and wanted > at_once:
+        warnings.warn(f"The Ray cluster can run {at_once} of workers={wanted} trials at once; the others wait.", stacklevel=1)
+    return wanted or at_once
 
 
 def _start_local(workers: int, runtime_env: Mapping[str, object]) -> None:

@@ -65,19 +65,38 @@ def runtime_environment(folder: Path, *, variables: Mapping[str, str], py_module
 
 def user_modules(py_modules: Sequence[str]) -> dict[str, object]:
     """The part of a runtime environment that sends the user's modules; empty if there are none. Raises as `runtime_environment` does."""
+    check_modules(py_modules)
     if not py_modules:
         return {}
-    for path in map(Path, py_modules):
-        if not path.is_dir() and not (path.is_file() and path.suffix in (".py", ".whl")):
-            raise InputError(f"Expected py_modules={str(path)!r} to be an existing package folder, .py file or wheel.")
     return {"py_modules": [str(Path(path).resolve()) for path in py_modules], "excludes": list(UNWANTED)}
 
 
-def pack_project(path: Path) -> Path:
-    """Writes the archive of the project; the same files give the same bytes."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in project_files():
-            archive.writestr(zipfile.ZipInfo(file.relative_to(ROOT).as_posix(), _EARLIEST), file.read_bytes(), zipfile.ZIP_DEFLATED)
+def check_modules(py_modules: Sequence[str]) -> None:
+    """Nothing if every path is something that can be sent. Raises as `runtime_environment` does."""
+    for path in map(Path, py_modules):
+        if not path.is_dir() and not (path.is_file() and path.suffix in (".py", ".whl")):
+            raise InputError(f"Expected py_modules={str(path)!r} to be an existing package folder, .py file or wheel.")
+
+
+def job_to_submit(folder: Path, *, py_modules: Sequence[str] = ()) -> dict[str, object]:
+    """What a job is submitted with; arguments and errors as of `runtime_environment`.
+
+    Ray's job server takes no single `.py` file as a module: such files travel in the archive, next to our packages.
+    """
+    check_modules(py_modules)
+    files = [path for path in py_modules if path.endswith(".py")]
+    archive = pack_project(folder / "bandsmith.zip", modules=files)
+    # On Ray's order to stop, the search still writes down where it is.
+    variables = {"RAY_JOB_STOP_WAIT_TIME_S": "30"}
+    return {"working_dir": str(archive), "env_vars": variables} | user_modules([path for path in py_modules if path not in files])
+
+
+def pack_project(path: Path, *, modules: Sequence[str] = ()) -> Path:
+    """Writes the archive of the project and some single-file modules; the same files give the same bytes."""
+    names = {file.relative_to(ROOT).as_posix(): file for file in project_files()} | {Path(file).name: Path(file) for file in modules}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, file in names.items():
+            archive.writestr(zipfile.ZipInfo(name, _EARLIEST), file.read_bytes(), zipfile.ZIP_DEFLATED)
     return path
 
 

@@ -11,6 +11,7 @@ from launch.commands.calibrate import calibrate
 from launch.commands.certify import certify
 from launch.commands.compare import compare
 from launch.commands.export import export
+from launch.commands.submit import submit
 from launch.commands.tune import tune
 from launch.commands.verify import verify
 from search_spaces.errors import BandsmithError, InputError
@@ -25,7 +26,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for _command in (tune, compare, account, calibrate, certify, verify, export):
+for _command in (tune, compare, account, calibrate, certify, verify, export, submit):
     app.command(context_settings={"show_default": True})(_command)
 
 
@@ -62,3 +63,7 @@ def _print_warning(message: Warning | str, *_: object, **__: object) -> None:
 def _fail(message: str, code: int) -> int:
     print("Error: " + " ".join(message.split()).rstrip(".") + ".", file=sys.stderr)
     return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
