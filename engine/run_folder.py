@@ -84,6 +84,11 @@ class RunFolder:
         return self.path / "study.db"
 
     @property
+    def storage(self) -> Path:
+        """Where the study is, if in another storage (see `engine.run_storage`)."""
+        return self.path / "storage.json"
+
+    @property
     def log(self) -> Path:
         """What happened, line by line."""
         return self.path / "log.txt"

@@ -14,6 +14,7 @@ from engine.environment import start_ray
 from engine.interruption import Interruption
 from engine.outcome import RESOURCE, RMSE
 from engine.run_folder import RunFolder
+from engine.run_storage import run_storage
 from engine.searcher import Progress, StudySearcher, WorkerLoss
 from engine.storage import opened_storage
 from engine.study import counts_as_trial, create_study, has_begun, open_study, release_running, study_space
@@ -50,7 +51,7 @@ class SearchSettings:
       reduction_factor: only about one in so many trials goes on from a rung to the next.
       gpus_per_trial: GPUs of one trial; a fraction shares one.
       address: of a Ray cluster, None for a local one.
-      storage: of the study (see `engine.storage.KINDS`), None for SQLite in the folder.
+      storage: of the study (see `engine.storage.KINDS`); None for that of the run if it has begun, else SQLite in the folder.
       study_name: None means the folder's name, and on `resume` the only study in the folder.
       time_budget_seconds: stop after this long; trials in flight are enqueued again for `resume`.
       first: configurations to begin with; None means one known to be good for each scheme.
@@ -67,7 +68,7 @@ class SearchSettings:
     reduction_factor: int = 4
     gpus_per_trial: float = 0.0
     address: str | None = None
-    storage: str | None = None
+    storage: str | None = dataclasses.field(default=None, repr=False)
     study_name: str | None = None
     time_budget_seconds: float | None = None
     first: tuple[Configuration, ...] | None = None
@@ -121,7 +122,7 @@ def run_search(settings: SearchSettings, *, on_progress: Callable[[Progress], No
     """
     started = time.monotonic()
     load_objective(settings.objective)
-    with opened_storage(settings.storage or settings.folder.study) as storage:
+    with opened_storage(run_storage(settings.folder, given=settings.storage).spec) as storage:
         study = open_or_create(settings, storage)
         space = study_space(study)
         trials = settings.trials or study.user_attrs.get(WANTED, TRIALS)
@@ -145,19 +146,18 @@ def run_search(settings: SearchSettings, *, on_progress: Callable[[Progress], No
 
 def open_or_create(settings: SearchSettings, storage: BaseStorage) -> optuna.Study:
     """The study of a search: the existing one on `resume`, else a new one. Raises as `open_study` and `create_study` do."""
-    name = settings.study_name or _own_name(settings, storage)
+    place = run_storage(settings.folder, given=settings.storage)
+    name = settings.study_name or place.study_name(storage)
     if settings.resume and (settings.space is None or has_begun(storage=storage, name=name)):
-        return open_study(storage=storage, name=name, space=settings.space, workers=settings.workers)
-    return create_study(
-        storage=storage, name=name, space=settings.space, seed=settings.seed, rungs=settings.rungs, first=settings.first,
-        workers=settings.workers, finish=settings.resume,
-    )
-
-
-def _own_name(settings: SearchSettings, storage: BaseStorage) -> str:
-    # A folder that was renamed still holds its one study.
-    names = optuna.get_all_study_names(storage) if settings.resume and settings.storage is None else []
-    return names[0] if len(names) == 1 else settings.folder.path.name
+        study = open_study(storage=storage, name=name, space=settings.space, workers=settings.workers)
+    else:
+        study = create_study(
+            storage=storage, name=name, space=settings.space, seed=settings.seed, rungs=settings.rungs, first=settings.first,
+            workers=settings.workers, finish=settings.resume,
+        )
+    # Afterwards, so that a folder never points to a study that another run made.
+    place.keep(name)
+    return study
 
 
 def _tuner(settings: SearchSettings, study: optuna.Study, space: SearchSpace, searcher: StudySearcher, interruption: Interruption) -> tune.Tuner:

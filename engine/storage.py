@@ -20,6 +20,9 @@ KINDS = "a path ending in .db, journal:PATH, sqlite:///PATH, or a database URL s
 
 PASSWORD_HINT = "The password of a PostgreSQL server is read from PGPASSWORD or from the file in PGPASSFILE."
 
+POSTGRESQL = "postgresql+psycopg"
+"""PostgreSQL by the driver that the extra installs."""
+
 LOCK_SECONDS = 60.0
 """How long a writer waits for SQLite's lock before it gives up."""
 
@@ -90,8 +93,10 @@ def location(spec: str | Path) -> str:
     url = _url(text)
     if url.get_backend_name() == "sqlite":
         return f"sqlite:///{Path(url.database).absolute()}"
+    # One name for one place: neither the older scheme nor the driver that we would take anyway.
+    scheme = "postgresql" if url.drivername == POSTGRESQL else url.drivername
     shown = sqlalchemy.URL.create(
-        text.partition("://")[0], username=url.username, host=url.host, port=url.port, database=url.database, query=url.query,
+        scheme, username=url.username, host=url.host, port=url.port, database=url.database, query=url.query,
     )
     return shown.difference_update_query(_secret_parameters(url)).render_as_string()
 
@@ -249,7 +254,7 @@ def _url(text: str) -> sqlalchemy.URL:
     except (sqlalchemy.exc.ArgumentError, ValueError):
         raise InputError(f"Expected storage='{scheme}://…' to be {KINDS}.") from None
     if scheme in ("postgresql", "postgres"):
-        return url.set(drivername="postgresql+psycopg")
+        return url.set(drivername=POSTGRESQL)
     if url.get_backend_name() == "sqlite":
         if not url.database or url.database == ":memory:":
             raise InputError(f"Expected storage='{scheme}://…' to name a file.")

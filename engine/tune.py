@@ -5,12 +5,15 @@ import os
 from pathlib import Path
 
 from engine.certification import CERTIFICATES, CertifiedStrategy, Progress, certify_best, ray_drawer
+from engine.configuration import Configuration
 from engine.environment import gpu_demand, start_ray
 from engine.results import write_strategy
 from engine.run_folder import RunFolder
 from engine.search import SearchResult, SearchSettings, run_search
+from engine.run_storage import run_storage
 from engine.storage import opened_storage
 from engine.study import load_study, study_space
+from engine.warm_start import warm_configurations
 from search_spaces import checks
 from search_spaces.errors import CalibrationError, InputError
 from search_spaces.problem import Problem
@@ -35,7 +38,8 @@ class TuneSettings:
       gpus_per_trial: GPUs of each.
       out: folder to write, which must not exist; None means runs/ with a time stamp.
       resume: folder of an interrupted run to continue.
-      storage: Optuna storage; None means SQLite in the folder.
+      warm_start: folder of an earlier run whose best configurations are tried first.
+      storage: see `engine.storage.KINDS`; None means SQLite in the folder, and on `resume` the run's own.
       address: of a Ray cluster; None starts a local one.
 
     Raises:
@@ -53,7 +57,8 @@ class TuneSettings:
     gpus_per_trial: float = 0.0
     out: Path | None = None
     resume: Path | None = None
-    storage: str | None = None
+    warm_start: Path | None = None
+    storage: str | None = dataclasses.field(default=None, repr=False)
     address: str | None = None
 
     def __post_init__(self) -> None:
@@ -68,6 +73,8 @@ class TuneSettings:
             checks.integer(max_samples=self.max_samples)
         if self.out is not None and self.resume is not None:
             raise InputError(f"Expected only one of out={str(self.out)!r} and resume={str(self.resume)!r} to be given.")
+        if self.warm_start is not None and self.resume is not None:
+            raise InputError(f"Expected only one of warm_start={str(self.warm_start)!r} and resume={str(self.resume)!r} to be given.")
         if self.problem is None and self.resume is None:
             raise InputError("Expected a problem to be given, unless a run is resumed.")
 
@@ -117,15 +124,21 @@ def tune(settings: TuneSettings, *, progress: Progress | None = None) -> TuneRes
     space = settings.space()
     workers = settings.workers or os.cpu_count() or 1
     folder = RunFolder.existing(settings.resume) if settings.resume else RunFolder.planned(settings.out)
-    if space is None and settings.storage is None and not folder.study.exists():
+    place = run_storage(folder, given=settings.storage)
+    if place.begun or settings.storage is not None:
+        # Before anything is written: a storage that does not open is bad input.
+        with opened_storage(place.spec):
+            pass
+    elif space is None:
         raise InputError(f"Expected run folder {str(folder.path)!r} to hold a study to resume; give the problem to start one.")
+    first = None if settings.warm_start is None else warm_configurations(RunFolder.existing(settings.warm_start), space)
     with start_ray(
         workers=workers, address=settings.address, gpus_per_trial=settings.gpus_per_trial, cache_directory=folder.compiled,
     ):
         if not settings.resume:
             RunFolder.create(folder.path)
         with folder.writing():
-            search = _search(settings, folder, space, workers, progress)
+            search = _search(settings, folder, space, first, workers, progress)
             certified = _certify(settings, folder, search, workers, progress)
             write_strategy(folder.strategy, certified.document())
     return TuneResult(folder=folder.path, search=search, certified=certified)
@@ -138,7 +151,7 @@ def _certify(
         raise CalibrationError(
             f"None of the {search.done} trials in {str(folder.path)!r} could be ranked; see the column reason of its trials.csv."
         )
-    with opened_storage(settings.storage or folder.study) as storage:
+    with opened_storage(run_storage(folder, given=settings.storage).spec) as storage:
         study = load_study(storage=storage, name=search.study_name)
         problem, seed = study_space(study).problem, study.user_attrs["seed"]
     choices = [(one.configuration.batch_scheme(problem), one.configuration.strategy(problem)) for one in search.best[:CERTIFIED_CHOICES]]
@@ -149,7 +162,8 @@ def _certify(
 
 
 def _search(
-    settings: TuneSettings, folder: RunFolder, space: SearchSpace | None, workers: int, progress: Progress | None,
+    settings: TuneSettings, folder: RunFolder, space: SearchSpace | None, first: tuple[Configuration, ...] | None, workers: int,
+    progress: Progress | None,
 ) -> SearchResult:
     def tell(state) -> None:
         best = "" if state.best_rmse is None else f", best RMSE {state.best_rmse:.4f} (estimate)"
@@ -158,7 +172,7 @@ def _search(
     return run_search(
         SearchSettings(
             folder=folder, space=space, trials=settings.trials, seed=settings.seed, workers=workers, gpus_per_trial=settings.gpus_per_trial,
-            address=settings.address, storage=settings.storage, resume=settings.resume is not None,
+            address=settings.address, storage=settings.storage, first=first, resume=settings.resume is not None,
         ),
         on_progress=None if progress is None else tell,
     )

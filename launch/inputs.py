@@ -12,6 +12,8 @@ from search_spaces.problem import Problem
 from search_spaces.schemes import BatchScheme
 
 if TYPE_CHECKING:
+    import typer
+
     from accountants.base import Accountant
     from engine.imports import ImportedRun
     from search_spaces.dense_strategies import DenseStrategy, OverlappingMechanism, Strategy
@@ -31,6 +33,22 @@ def names(values: Iterable[str] | None) -> tuple[str, ...] | None:
     if not words:
         raise InputError(f"Expected {list(values)!r} to be a comma-separated list with at least one entry.")
     return words
+
+
+def refuse_secret(context: typer.Context, *, storage: str | None) -> None:
+    """Nothing if the command line itself holds no password: every user of the machine sees it there, and Ray keeps it with the job.
+
+    Raises:
+      InputError: it does, or the storage is none.
+    """
+    from engine.storage import has_secret, location
+    from launch.options import STORAGE_VARIABLE
+
+    if storage is not None and has_secret(storage) and context.get_parameter_source("storage").name == "COMMANDLINE":
+        raise InputError(
+            f"Expected --storage {location(storage)} to be given without its password, which others could see there; "
+            f"set PGPASSWORD, or {STORAGE_VARIABLE} to the whole URL."
+        )
 
 
 def integers(values: Iterable[str] | None, *, name: str) -> tuple[int, ...] | None:

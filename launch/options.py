@@ -83,4 +83,15 @@ CertificateOfCalibrate = Annotated[
     str | None, typer.Option(metavar="NAME", help="With --certified, how: tilted, tail-sum or published.", show_default="tilted")
 ]
 MaxSamples = Annotated[int | None, integer_option("Most samples of one certifying test.", show_default="that certificate's")]
+STORAGE_VARIABLE = "BANDSMITH_STORAGE"
+"""Environment variable that can hold what --storage takes, with a password."""
+
+Storage = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL", envvar=STORAGE_VARIABLE, show_envvar=False, show_default="SQLite in the run's folder",
+        help="Where the study is kept: postgresql://USER@HOST/NAME, journal:PATH or sqlite:///PATH. A password comes from PGPASSWORD, or with "
+        f"the whole URL from {STORAGE_VARIABLE}.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]

@@ -36,9 +36,10 @@ def tune(
         Path | None, typer.Option(metavar="DIR", help="Folder to write; must not exist.", show_default="runs/ with a time stamp")
     ] = None,
     resume: Annotated[Path | None, typer.Option(metavar="DIR", help="Continue the interrupted run in this folder.")] = None,
-    storage: Annotated[
-        str | None, typer.Option(metavar="URL", help="Optuna storage of the study.", show_default="SQLite in the run's folder")
+    warm_start: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Begin with the best configurations of the run in this folder; the problem may differ.")
     ] = None,
+    storage: options.Storage = None,
     address: Annotated[
         str | None, typer.Option(help="Address of a Ray cluster.", show_default="start one on this machine")
     ] = None,
@@ -50,9 +51,9 @@ def tune(
     named = inputs.names(schemes)
     if fixed_size.is_chosen(named):
         fixed_size.refuse(named[0], {
-            "participations": participations, "bandwidths": bandwidths, "max-samples": max_samples, "resume": resume, "storage": storage,
+            "participations": participations, "bandwidths": bandwidths, "max-samples": max_samples, "resume": resume, "warm-start": warm_start,
             "address": address,
-        } | fixed_size.on_command_line(context, "trials", "certificate", "seed", "workers", "gpus_per_trial"))
+        } | fixed_size.on_command_line(context, "storage", "trials", "certificate", "seed", "workers", "gpus_per_trial"))
         strategy = fixed_size.tuned(
             dataset_size=dataset_size, batch_size=batch_size, iterations=iterations, epochs=epochs, epsilon=epsilon, delta=delta, out=out,
         )
@@ -65,6 +66,7 @@ def tune(
     from engine.tune import TuneSettings
     from engine.tune import tune as run
 
+    inputs.refuse_secret(context, storage=storage)
     target = {
         "iterations": iterations, "participations": participations, "dataset_size": dataset_size, "batch_size": batch_size,
         "epochs": epochs, "epsilon": epsilon, "delta": delta,
@@ -73,7 +75,8 @@ def tune(
     settings = TuneSettings(
         problem=None if known else inputs.make_problem(**target), schemes=named,
         bandwidths=inputs.integers(bandwidths, name="bandwidths"), trials=trials, certificate=certificate, max_samples=max_samples,
-        seed=seed, workers=workers, gpus_per_trial=gpus_per_trial, out=out, resume=resume, storage=storage, address=address,
+        seed=seed, workers=workers, gpus_per_trial=gpus_per_trial, out=out, resume=resume, warm_start=warm_start,
+        storage=storage, address=address,
     )
     with output.progress() as progress:
         result = run(settings, progress=progress)
@@ -81,4 +84,4 @@ def tune(
         output.print_json(result.to_dict())
     else:
         output.print_certified(result.certified)
-        print(f"Written to {result.folder}: strategy.json, trials.csv ({result.search.done} trials), study.db, log.txt")
+        print(f"Written to {result.folder}: strategy.json, trials.csv ({result.search.done} trials), log.txt, and the study")

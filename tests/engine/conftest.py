@@ -5,6 +5,7 @@ import pytest
 from engine.environment import start_ray
 from search_spaces.problem import Problem
 from search_spaces.space import SearchSpace
+from tests import postgresql as postgresql_server
 
 
 @pytest.fixture(scope="session")
@@ -12,6 +13,16 @@ def ray_session():
     """Two workers, started once."""
     with start_ray(workers=2):
         yield
+
+
+@pytest.fixture(scope="session")
+def postgresql():
+    """A PostgreSQL server, started once."""
+    if postgresql_server.binaries() is None:
+        pytest.skip("no PostgreSQL server is installed (initdb on PATH or in /usr/lib/postgresql)")
+    pytest.importorskip("psycopg", reason="the extra postgresql is not installed")
+    with postgresql_server.server() as running:
+        yield running
 
 
 @pytest.fixture

@@ -91,12 +91,13 @@ def test_another_problem_or_space_is_refused_with_the_differences(study, storage
     other = SearchSpace.for_problem(Problem(**problem), **space)
     with pytest.raises(InputError, match="same search as before") as caught:
         open_study(storage=storage, name="run", space=other)
-    assert said in str(caught.value)
+    assert said in str(caught.value) and "--warm-start" in str(caught.value)
 
 
 def test_the_other_direction_is_refused(storage, space):
     maximised = optuna.create_study(storage=storage, study_name="max", direction="maximize")
-    for name, value in {"problem": {}, "space": space.to_dict(), "fingerprint": space.fingerprint(), "seed": 0, "rungs": [1], "format": 2}.items():
+    attributes = {"problem": {}, "space": space.to_dict(), "fingerprint": space.fingerprint(), "seed": 0, "rungs": [1], "format": 2}
+    for name, value in attributes.items():
         maximised.set_user_attr(name, value)
     with pytest.raises(InputError, match="maximize there"):
         open_study(storage=storage, name="max", space=space)
