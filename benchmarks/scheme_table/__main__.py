@@ -3,38 +3,22 @@
 import argparse
 import dataclasses
 import functools
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pandas as pd
 
+from benchmarks.jobs import Job, run
 from benchmarks.scheme_table import frames, measure, plots
 from benchmarks.scheme_table.findings import findings
 from benchmarks.scheme_table.grid import GRIDS, OPTIMISED, STANDARD, TAKEN_FROM, Grid
 from benchmarks.scheme_table.report import markdown
-from benchmarks.scheme_table.store import Results
-from search_spaces.errors import BandsmithError
+from benchmarks.store import Results
 from search_spaces.problem import Problem
 from search_spaces.space import SearchSpace
 
 COUNTED = ("nested_ra", "min_sep_ra")
 """Schemes whose samples are counted, at their optimised (b, r)."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Job:
-    """One measurement: what identifies it in the results file, and how it is made."""
-
-    key: dict[str, object]
-    make: Callable[[], dict[str, object]]
-
-    def run(self) -> dict[str, object]:
-        """Its values; `failure` says why there are none, which the same seed would only repeat."""
-        try:
-            return self.make()
-        except BandsmithError as error:
-            return {"failure": str(error)}
 
 
 class Table:
@@ -88,40 +72,12 @@ class Table:
 
     def _job(self, measurement: str, problem: Problem, choice: dict[str, object], function: Callable, **more: object) -> Job:
         target = {name: getattr(problem, name) for name in frames.PROBLEM}
+        where = ", ".join(f"{name}={value:g}" for name, value in target.items())
         return Job(
             key={"measurement": measurement} | target | choice | self.settings,
+            label=f"{' '.join(map(str, (measurement, *choice.values())))}: {where}",
             make=functools.partial(function, problem=problem, **choice, **more),
         )
-
-
-def run(jobs: Sequence[Job], results: Results, *, workers: int) -> list[dict[str, object]]:
-    """Measures what the results lack, in this process or on Ray, and keeps each as soon as it is there.
-
-    Returns:
-      Key and values of every job that has any, in one mapping each.
-    """
-    left = [job for job in jobs if job.key not in results]
-    for number, (job, result) in enumerate(_measured(left, workers), start=1):
-        results.add(job.key, result)
-        what = " ".join(str(job.key[name]) for name in ("measurement", "scheme", "variant", "bandwidth") if name in job.key)
-        where = ", ".join(f"{name}={job.key[name]:g}" for name in frames.PROBLEM)
-        print(f"[{number}/{len(left)}] {what}: {where}: {result.get('failure', 'done')}", file=sys.stderr, flush=True)
-    return [job.key | results[job.key] for job in jobs if "failure" not in results[job.key]]
-
-
-def _measured(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, dict[str, object]]]:
-    if workers == 1 or len(jobs) < 2:
-        for job in jobs:
-            yield job, job.run()
-        return
-    from engine.environment import ray, start_ray
-
-    with start_ray(workers=workers):
-        task = ray.remote(num_cpus=1)(Job.run)
-        jobs_of = {task.remote(job): job for job in jobs}
-        while jobs_of:
-            (done,), _ = ray.wait(list(jobs_of), num_returns=1)
-            yield jobs_of.pop(done), ray.get(done)
 
 
 def main(words: Sequence[str] | None = None) -> None:

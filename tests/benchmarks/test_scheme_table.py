@@ -8,7 +8,7 @@ import pytest
 from benchmarks.scheme_table import frames, grid
 from benchmarks.scheme_table.__main__ import main
 from benchmarks.scheme_table.findings import findings
-from benchmarks.scheme_table.store import Results
+from benchmarks.store import Results
 from engine.certification import certify
 from search_spaces.schemes import make_scheme
 from search_spaces.strategies import harmonic
