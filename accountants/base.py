@@ -5,8 +5,23 @@ from typing import ClassVar
 
 from accountants.evidence import Evidence
 from search_spaces.dense_strategies import OverlappingMechanism
-from search_spaces.errors import UnsupportedError
+from search_spaces.errors import UnresolvedError, UnsupportedError
 from search_spaces.mechanism import Mechanism
+
+
+class PartlyUnresolvedError(UnresolvedError):
+    """One direction has too few effective samples; the other has an answer.
+
+    Attributes:
+      statements: both directions; what is stated of the unresolved one is δ = 1 or ε = ∞, which always holds, with the reason.
+    """
+
+    def __init__(self, reason: str, statements: tuple[Evidence, Evidence]) -> None:
+        super().__init__(reason, statements)
+        self.statements = statements
+
+    def __str__(self) -> str:
+        return self.args[0]
 
 
 class Accountant(abc.ABC):
@@ -42,7 +57,7 @@ class Accountant(abc.ABC):
         Raises:
           UnsupportedError: the mechanism is not supported.
           NumericalError: the result cannot be trusted.
-          UnresolvedError: an estimate has too few effective samples.
+          UnresolvedError: an estimate has too few effective samples; `PartlyUnresolvedError` where only one direction's has.
         """
 
     @abc.abstractmethod

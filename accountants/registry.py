@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Iterable
 
 from accountants.balls_in_bins.accounting import ConditionalComposition
-from accountants.base import Accountant
+from accountants.base import Accountant, PartlyUnresolvedError
 from accountants.evidence import Evidence
 from accountants.gaussian import GaussianAccountant
 from accountants.jensen import JensenAccountant
@@ -33,7 +33,8 @@ def account(
       mechanism: what is accounted.
       epsilon, delta: exactly one of them.
       accountants: names, or accountants with settings of their own; None means every accountant that supports the mechanism and answers
-        within seconds. Of several, one that cannot resolve its answer is left out with a warning.
+        within seconds. Of several, one that cannot resolve its answer is left out with a warning; one that resolves one direction states it,
+        and of the other only what always holds (δ = 1, ε = ∞), with a warning.
 
     Raises:
       InputError: both or neither of ε and δ, one out of range, or an unknown name.
@@ -47,6 +48,9 @@ def account(
     for accountant in asked:
         try:
             evidence += accountant.delta(mechanism, epsilon=epsilon) if delta is None else accountant.epsilon(mechanism, delta=delta)
+        except PartlyUnresolvedError as error:
+            evidence += error.statements
+            warnings.warn(f"The accountant {accountant.name} has an answer in one direction only: {error}", stacklevel=2)
         except (UnresolvedError, NumericalError) as error:
             failures.append(error)
             if len(asked) > 1:

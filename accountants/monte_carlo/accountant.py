@@ -3,12 +3,13 @@
 import functools
 import math
 import time
+from collections.abc import Callable
 
 import jax
 import numpy as np
 import scipy.optimize
 
-from accountants.base import Accountant, overlap
+from accountants.base import Accountant, PartlyUnresolvedError, overlap
 from accountants.evidence import DIRECTIONS, Evidence
 from accountants.monte_carlo.mixture import (
     FEWEST_EFFECTIVE_SAMPLES,
@@ -51,16 +52,35 @@ class MonteCarloAccountant(Accountant):
         started = time.perf_counter()
         epsilon = checks.non_negative(epsilon=epsilon)
         drawn = self._draw(mechanism, epsilon)
-        return tuple(
-            self._evidence(mechanism, i, epsilon=epsilon, delta=mean, error=error, effective=effective, of="delta", started=started)
-            for i, (mean, error, effective) in enumerate(_estimate(drawn, epsilon, i) for i in range(2))
-        )
+        unknown = {"epsilon": epsilon, "delta": 1.0, "standard_error": 1.0}
+        return self._both(mechanism, lambda i: self._delta(mechanism, drawn, i, epsilon, started), of="delta", unknown=unknown)
 
     def epsilon(self, mechanism: Mechanism, *, delta: float) -> tuple[Evidence, Evidence]:
         started = time.perf_counter()
         delta = checks.between(0, 1, delta=delta)
         drawn = self._draw(mechanism, _REFERENCE_EPSILON)
-        return tuple(self._epsilon(mechanism, drawn, i, delta, started) for i in range(2))
+        unknown = {"epsilon": math.inf, "delta": delta, "standard_error": math.inf}
+        return self._both(mechanism, lambda i: self._epsilon(mechanism, drawn, i, delta, started), of="epsilon", unknown=unknown)
+
+    def _both(
+        self, mechanism: Mechanism, state: Callable[[int], Evidence], *, of: str, unknown: dict[str, float],
+    ) -> tuple[Evidence, Evidence]:
+        """What `state` says of each direction; where it is unresolved in one, `unknown` is what always holds there."""
+        statements, failures = [], []
+        for i, direction in enumerate(DIRECTIONS):
+            try:
+                statements.append(state(i))
+            except UnresolvedError as error:
+                failures.append(error)
+                statements.append(Evidence(
+                    accountant=self.name, direction=direction, kind=self.kind, adjacency=mechanism.scheme.adjacency, **unknown,
+                    details={"of": of, "resolved": False, "reason": str(error)},
+                ))
+        if len(failures) == 1:
+            raise PartlyUnresolvedError(str(failures[0]), tuple(statements))
+        if failures:
+            raise failures[0]
+        return tuple(statements)
 
     def _draw(self, mechanism: Mechanism, epsilon: float) -> WeightedSample:
         self.require_support(mechanism)
@@ -74,6 +94,10 @@ class MonteCarloAccountant(Accountant):
             log_ratio=np.concatenate([block.log_ratio for block in blocks]),
             log_mixture=np.concatenate([block.log_mixture for block in blocks]), xi=blocks[0].xi,
         )
+
+    def _delta(self, mechanism: Mechanism, drawn: WeightedSample, direction: int, epsilon: float, started: float) -> Evidence:
+        mean, error, effective = _estimate(drawn, epsilon, direction)
+        return self._evidence(mechanism, direction, epsilon=epsilon, delta=mean, error=error, effective=effective, of="delta", started=started)
 
     def _epsilon(self, mechanism: Mechanism, drawn: WeightedSample, direction: int, delta: float, started: float) -> Evidence:
         excess = lambda epsilon: _estimate(drawn, epsilon, direction)[0] - delta

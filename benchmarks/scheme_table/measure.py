@@ -8,7 +8,7 @@ from accountants.certificates.records import DirectionTest
 from accountants.estimators import add_envelope
 from accountants.monte_carlo.accountant import MonteCarloAccountant
 from accountants.monte_carlo.pilot import solve_sigma
-from accountants.registry import account
+from accountants.registry import supported
 from accountants.tail_sum import samples_needed
 from accountants.tilted import LARGEST_MEMORY, best_add_shift, tilted_log_moment, tilted_remove_bound, tilted_unsupported
 from benchmarks.scheme_table.grid import STANDARD, TAKEN_FROM
@@ -74,7 +74,7 @@ def curve(
     deltas = []
     for epsilon in epsilons:
         try:
-            deltas.append(max(e.delta for e in account(mechanism, epsilon=epsilon, accountants=[accountant])))
+            deltas.append(max(e.delta for e in supported(accountant, mechanism).delta(mechanism, epsilon=epsilon)))
         except UnresolvedError:
             deltas.append(None)
     return {"sigma": sigma, "epsilons": list(epsilons), "deltas": deltas}

@@ -2,14 +2,18 @@
 
 import functools
 import math
+import pickle
 
 import numpy as np
 import pytest
 import scipy.optimize
 
+from accountants.base import PartlyUnresolvedError
 from accountants.evidence import DIRECTIONS
 from accountants.gaussian import gaussian_epsilon
+from accountants.monte_carlo import accountant as module
 from accountants.monte_carlo.accountant import MonteCarloAccountant
+from accountants.registry import account
 from search_spaces.errors import InputError, UnresolvedError, UnsupportedError
 from search_spaces.mechanism import Mechanism
 from search_spaces.schemes import make_scheme
@@ -125,3 +129,35 @@ def test_errors_are_calibrated_in_both_directions():
     size = np.sqrt(np.mean(np.square(deviations), axis=0))
     assert np.all((0.5 < size) & (size < 1.5))
     assert np.abs(np.mean(deviations, axis=0)).max() < 5 / math.sqrt(60)
+
+
+@pytest.mark.parametrize(("case", "sigma", "resolved"), [
+    (("min_sep_poisson", 12, 4), 2.0, "add"), (("cyclic_poisson", 12, 2), 1.5, "remove"),
+], ids=["add alone", "remove alone"])
+def test_a_resolved_direction_is_stated_beside_one_that_is_not(case, sigma, resolved):
+    """Certain participation hides the large losses of remove; at this σ an add value is almost never positive."""
+    subject = cases.mechanism(*case, sigma=sigma)
+    with pytest.raises(PartlyUnresolvedError, match="fewer than 50: unresolved") as caught:
+        ACCOUNTANT.delta(subject, epsilon=4.0)
+    statements = {statement.direction: statement for statement in caught.value.statements}
+    known, unknown = statements.pop(resolved), *statements.values()
+    assert known.delta < 1e-4 and known.details["effective_samples"] >= 50
+    assert (unknown.delta, unknown.kind) == (1.0, "estimate") and unknown.details["reason"] == str(caught.value)
+    assert pickle.loads(pickle.dumps(caught.value)).statements == caught.value.statements
+
+
+def test_account_states_the_resolved_direction_and_says_why_the_other_is_open():
+    subject = cases.mechanism("min_sep_poisson", 12, 4, sigma=2.0)
+    with pytest.warns(UserWarning, match="monte_carlo has an answer in one direction only: .*for remove of min_sep_poisson"):
+        remove, add = account(subject, epsilon=4.0, accountants=[ACCOUNTANT])
+    assert remove.delta == 1 and remove.details["resolved"] is False and 0 < add.delta < 1e-4
+
+
+def test_an_unresolved_epsilon_is_infinite_with_a_reason(monkeypatch):
+    estimate = lambda drawn, epsilon, direction: (math.exp(-3 * epsilon), 1e-4, (200.0, 3.0)[direction])
+    monkeypatch.setattr(module, "_estimate", estimate)
+    with pytest.raises(PartlyUnresolvedError, match="3.0 effective samples") as caught:
+        ACCOUNTANT.epsilon(tiny("min_sep_ra", 2, 0.9), delta=1e-3)
+    remove, add = caught.value.statements
+    assert remove.epsilon == pytest.approx(math.log(1e3) / 3, abs=1e-6)
+    assert math.isinf(add.epsilon) and add.delta == 1e-3 and "unresolved" in add.details["reason"]
