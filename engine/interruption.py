@@ -1,4 +1,6 @@
-"""Ctrl-C and SIGTERM during a search: the first asks it to stop between two steps, the second acts at once, as it would without us."""
+"""Ctrl-C and SIGTERM. During a search the first asks it to stop between two steps, the second acts at once, as it would without us;
+elsewhere both end the work by an exception wherever it is, since what it keeps is kept line by line.
+"""
 
 import contextlib
 import signal
@@ -56,3 +58,24 @@ class Interruption(Stopper):
             raise KeyboardInterrupt
         if self.received == signal.SIGTERM:
             raise SystemExit(128 + signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def terminable() -> Iterator[None]:
+    """SIGTERM ends the block by an exception, as Ctrl-C does, so that everything is closed. To be entered after Ray's start, which sets a handler.
+
+    Raises:
+      SystemExit: on SIGTERM; the code is 128 + 15, as shells have it.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

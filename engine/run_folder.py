@@ -14,6 +14,9 @@ from search_spaces.errors import InputError
 RUNS = Path("runs")
 """Where run folders go that nobody named."""
 
+SPACE = 16 * 2**20
+"""Bytes that must be free where a run begins: several times what one writes."""
+
 LOGGED = ("bandsmith", "optuna", "ray")
 """Loggers whose messages go to the run's log."""
 
@@ -47,9 +50,10 @@ class RunFolder:
         """A new run folder; arguments as `planned`.
 
         Raises:
-          InputError: it exists already, or cannot be made.
+          InputError: it exists already, cannot be made, or its disk is full.
         """
         folder = cls.planned(path)
+        folder._check_space()
         try:
             folder.path.mkdir(parents=True)
         except OSError as error:
@@ -89,6 +93,16 @@ class RunFolder:
         return self.path / "storage.json"
 
     @property
+    def settings(self) -> Path:
+        """What the run was asked for that the study does not know."""
+        return self.path / "settings.json"
+
+    @property
+    def certification(self) -> Path:
+        """Plans and samples of the certification (see `engine.journal`)."""
+        return self.path / "certification"
+
+    @property
     def log(self) -> Path:
         """What happened, line by line."""
         return self.path / "log.txt"
@@ -110,9 +124,14 @@ class RunFolder:
         The lock is the kernel's: it ends with the process, however that ends, so a killed run leaves nothing to clean up by hand.
 
         Raises:
-          InputError: another process is writing here.
+          InputError: another process is writing here, or nobody can, or the disk is full.
         """
-        with open(self.path / ".lock", "w") as lock:
+        self._check_space()
+        try:
+            lock = open(self.path / ".lock", "w")
+        except OSError as error:
+            raise InputError(f"Expected run folder {str(self.path)!r} to be a place we can write: {error.strerror}.") from error
+        with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
@@ -125,6 +144,20 @@ class RunFolder:
                 finally:
                     shutil.rmtree(self.temporary, ignore_errors=True)
 
+    def _check_space(self) -> None:
+        around = next(path for path in (self.path, *self.path.parents) if path.exists())
+        if (free := shutil.disk_usage(around).free) < SPACE:
+            raise InputError(
+                f"Expected run folder {str(self.path)!r} to be on a disk with at least {SPACE // 2**20} MiB free, not {free / 2**20:.1f}."
+            )
+
+
+class _LogHandler(logging.FileHandler):
+    """A log that cannot be written, on a full disk say, stops no work and prints nothing; what the run itself cannot write does."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Called inside `except`; the message is lost."""
+
 
 def _time_stamp() -> str:
     return datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
@@ -136,7 +169,7 @@ def _logging_to(path: Path) -> Iterator[None]:
     before = [(log.level, log.propagate, log.handlers[:]) for log in loggers]
     for log in loggers:
         # Their own handlers write to the terminal, which belongs to progress and results. One handler each, since Ray changes its own's format.
-        handler = logging.FileHandler(path, encoding="utf-8")
+        handler = _LogHandler(path, encoding="utf-8")
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
         log.handlers, log.propagate = [handler], False
         log.setLevel(logging.INFO if log.name == "bandsmith" else logging.WARNING)

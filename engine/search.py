@@ -7,18 +7,20 @@ from collections.abc import Callable, Mapping
 
 import optuna
 from optuna.storages import BaseStorage
+from optuna.trial import TrialState
 
 import engine.environment  # noqa: F401 (before ray, always)
 from engine.configuration import Configuration
 from engine.environment import start_ray
 from engine.interruption import Interruption
 from engine.outcome import RESOURCE, RMSE
+from engine.probe import probe_objective
 from engine.run_folder import RunFolder
 from engine.run_storage import run_storage
 from engine.searcher import Progress, StudySearcher, WorkerLoss
 from engine.storage import opened_storage
 from engine.study import counts_as_trial, create_study, has_begun, open_study, release_running, study_space
-from engine.trainable import OBJECTIVE, PilotTrial, load_objective
+from engine.trainable import OBJECTIVE, PilotTrial
 from engine.trials import Candidate, best_candidates, write_trials
 from ray import tune
 from ray.tune.experiment import Trial
@@ -32,6 +34,12 @@ TRIALS = 60
 
 WANTED = "trials"
 """User attribute of the study: how many trials it was last asked to end with."""
+
+CHOSEN = "objective"
+"""User attribute of the study: what its trials run."""
+
+ENDED = "ended"
+"""User attribute of the study: with how many trials wanted the search came to its own end, so that there is no more to do."""
 
 logger = logging.getLogger("bandsmith")
 
@@ -55,7 +63,7 @@ class SearchSettings:
       study_name: None means the folder's name, and on `resume` the only study in the folder.
       time_budget_seconds: stop after this long; trials in flight are enqueued again for `resume`.
       first: configurations to begin with; None means one known to be good for each scheme.
-      objective: `module:function` on the workers' path (see `engine.trainable.OBJECTIVE`).
+      objective: `module:function` on the workers' path (see `engine.trainable.OBJECTIVE`); None means that one, and on `resume` the study's own.
       resume: continue the study instead of making one.
     """
 
@@ -72,7 +80,7 @@ class SearchSettings:
     study_name: str | None = None
     time_budget_seconds: float | None = None
     first: tuple[Configuration, ...] | None = None
-    objective: str = OBJECTIVE
+    objective: str | None = None
     resume: bool = False
 
     def __post_init__(self) -> None:
@@ -98,6 +106,7 @@ class SearchResult:
       study_name: of the Optuna study.
       done: finished trials that count.
       total: trials asked for; more than `done` if the search ran out of time or found nothing new to try.
+      failed: those of `done` that failed.
       states: number of trials by Optuna state.
       best: the best candidates by RMSE, best first; empty if no trial was fully evaluated.
       seconds: wall time of this run of the search, Ray's start included.
@@ -106,6 +115,7 @@ class SearchResult:
     study_name: str
     done: int
     total: int
+    failed: int
     states: Mapping[str, int]
     best: tuple[Candidate, ...]
     seconds: float
@@ -121,27 +131,37 @@ def run_search(settings: SearchSettings, *, on_progress: Callable[[Progress], No
       KeyboardInterrupt, SystemExit: Ctrl-C or SIGTERM; the study can be resumed and the table of trials is written, as after any error.
     """
     started = time.monotonic()
-    load_objective(settings.objective)
     with opened_storage(run_storage(settings.folder, given=settings.storage).spec) as storage:
         study = open_or_create(settings, storage)
         space = study_space(study)
         trials = settings.trials or study.user_attrs.get(WANTED, TRIALS)
         study.set_user_attr(WANTED, trials)
+        study.set_user_attr(CHOSEN, settings.objective or study.user_attrs.get(CHOSEN, OBJECTIVE))
         searcher = StudySearcher(study=study, space=space, trials=trials, workers=settings.workers, on_progress=on_progress)
         logger.info("Study %s: %d trials wanted, seed %s.", study.study_name, trials, study.user_attrs["seed"])
-        with start_ray(
-            workers=settings.workers, address=settings.address, gpus_per_trial=settings.gpus_per_trial,
-            cache_directory=settings.folder.compiled,
-        ):
-            interruption = Interruption()
-            with interruption.deferred():
-                try:
-                    _tuner(settings, study, space, searcher, interruption).fit()
-                finally:
-                    # Out of time, interrupted or an error: what was in flight is tried again when the search is resumed.
-                    release_running(study, reason="interrupted")
-                    write_trials(settings.folder.trials, study)
+        if study.user_attrs.get(ENDED) == trials:
+            write_trials(settings.folder.trials, study)
+        else:
+            _search(settings, study, space, searcher)
+            if searcher.ended:
+                study.set_user_attr(ENDED, trials)
         return _result(study, trials, time.monotonic() - started)
+
+
+def _search(settings: SearchSettings, study: optuna.Study, space: SearchSpace, searcher: StudySearcher) -> None:
+    with start_ray(
+        workers=settings.workers, address=settings.address, gpus_per_trial=settings.gpus_per_trial,
+        cache_directory=settings.folder.compiled,
+    ):
+        probe_objective(study.user_attrs[CHOSEN], gpus_per_trial=settings.gpus_per_trial)
+        interruption = Interruption()
+        with interruption.deferred():
+            try:
+                _tuner(settings, study, space, searcher, interruption).fit()
+            finally:
+                # Out of time, interrupted or an error: what was in flight is tried again when the search is resumed.
+                release_running(study, reason="interrupted")
+                write_trials(settings.folder.trials, study)
 
 
 def open_or_create(settings: SearchSettings, storage: BaseStorage) -> optuna.Study:
@@ -165,7 +185,7 @@ def _tuner(settings: SearchSettings, study: optuna.Study, space: SearchSpace, se
     factor = settings.reduction_factor
     fixed = {
         "problem": dataclasses.asdict(space.problem), "rungs": rungs, "seed": study.user_attrs["seed"], "reduction_factor": factor,
-        "objective": settings.objective,
+        "objective": study.user_attrs[CHOSEN],
     }
     return tune.Tuner(
         tune.with_resources(PilotTrial, {"CPU": 1, "GPU": settings.gpus_per_trial}),
@@ -180,7 +200,8 @@ def _tuner(settings: SearchSettings, study: optuna.Study, space: SearchSpace, se
             trial_name_creator=trial_name, trial_dirname_creator=_trial_directory,
         ),
         run_config=tune.RunConfig(
-            name="tune", storage_path=str(settings.folder.temporary), verbose=0, callbacks=[WorkerLoss(searcher)], stop=interruption,
+            name="tune", storage_path=str(settings.folder.temporary), verbose=0, stop=interruption,
+            callbacks=[WorkerLoss(searcher, gpus=settings.gpus_per_trial)],
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
         ),
     )
@@ -201,7 +222,9 @@ def _result(study: optuna.Study, total: int, seconds: float) -> SearchResult:
     states: dict[str, int] = {}
     for trial in trials:
         states[trial.state.name] = states.get(trial.state.name, 0) + 1
+    counted = [trial for trial in trials if counts_as_trial(trial)]
     return SearchResult(
-        study_name=study.study_name, done=sum(map(counts_as_trial, trials)), total=total, states=states,
+        study_name=study.study_name, done=len(counted), total=total, states=states,
+        failed=sum(trial.state is TrialState.FAIL for trial in counted),
         best=best_candidates(study, count=len(trials)), seconds=seconds,
     )

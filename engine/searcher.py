@@ -19,6 +19,7 @@ from engine import study as studies
 from engine.configuration import Configuration, recorded_configuration, suggest
 from engine.losses import Loss, loss_of
 from engine.outcome import FAILURE, FINAL, PEAK_MEMORY, RMSE, RUNG, outcome_of
+from engine.resources import ResourceWatch
 from engine.trial_record import recorded_outcome, write_configuration
 from ray.tune import Callback
 from ray.tune.experiment import Trial
@@ -43,12 +44,14 @@ class Progress:
       total: trials asked for.
       best_rmse: smallest RMSE of a COMPLETE trial, None before the first.
       best: its configuration in words.
+      waits: what the search waits for, where it cannot go on.
     """
 
     done: int
     total: int
     best_rmse: float | None
     best: str | None
+    waits: str | None = None
 
 
 class StudySearcher(Searcher):
@@ -59,7 +62,10 @@ class StudySearcher(Searcher):
       space: what it searches.
       trials: finished trials to end with, those already in the study included.
       workers: most trials at once.
-      on_progress: called after every finished trial.
+      on_progress: called after every finished trial, and while the search waits for a node.
+
+    Attributes:
+      ended: whether the search came to its own end: enough trials, or nothing new to try.
     """
 
     def __init__(
@@ -72,6 +78,7 @@ class StudySearcher(Searcher):
         self._known: dict[tuple, FrozenTrial] = {}
         self._done = 0
         self._best: FrozenTrial | None = None
+        self.ended = False
         for trial in study.get_trials(deepcopy=False):
             self._remember(trial)
 
@@ -81,8 +88,7 @@ class StudySearcher(Searcher):
             return None
         for _ in range(CACHED_IN_A_ROW):
             if self._done + len(self._running) >= self._trials:
-                # A running trial may yet be lost and enqueued again.
-                return None if self._running else Searcher.FINISHED
+                return self._end()
             trial = self._study.ask()
             configuration = suggest(trial, self._space)
             write_configuration(trial, configuration)
@@ -92,7 +98,7 @@ class StudySearcher(Searcher):
                 return dataclasses.asdict(configuration) | {"give_up_above": math.inf if self._best is None else GIVE_UP * self._best.value}
             self._answer_from_cache(trial, known)
         logger.info("The last %d suggestions were all known already; the search ends here.", CACHED_IN_A_ROW)
-        return None if self._running else Searcher.FINISHED
+        return self._end()
 
     def on_trial_result(self, trial_id: str, result: Mapping[str, object]) -> None:
         """A rung was passed and the trial goes on."""
@@ -125,11 +131,25 @@ class StudySearcher(Searcher):
         studies.fail_and_requeue(self._study, self._frozen(trial), reason=loss.reason, lost=loss.what)
         self._finished(trial)
 
+    def tell(self, waits: str | None = None) -> None:
+        """Tells how far the search is, and what it waits for."""
+        if self._on_progress is not None:
+            best = self._best
+            self._on_progress(Progress(
+                done=self._done, total=self._trials, best_rmse=best and best.value,
+                best=best and recorded_configuration(best).label, waits=waits,
+            ))
+
     def save(self, checkpoint_path: str) -> None:
         """Nothing: the study is already on disk, and a second copy of its state could only disagree with it."""
 
     def restore(self, checkpoint_path: str) -> None:
         """Nothing, as for `save`; a search is resumed by a new Tune run over the same study."""
+
+    def _end(self) -> str | None:
+        # A running trial may yet be lost and enqueued again.
+        self.ended = not self._running
+        return Searcher.FINISHED if self.ended else None
 
     def _answer_from_cache(self, trial: optuna.Trial, known: FrozenTrial) -> None:
         trial.set_user_attr("cached", known.number)
@@ -142,12 +162,7 @@ class StudySearcher(Searcher):
 
     def _finished(self, trial: optuna.Trial) -> None:
         self._remember(self._frozen(trial))
-        if self._on_progress is not None:
-            best = self._best
-            self._on_progress(Progress(
-                done=self._done, total=self._trials, best_rmse=best and best.value,
-                best=best and recorded_configuration(best).label,
-            ))
+        self.tell()
 
     def _remember(self, trial: FrozenTrial) -> None:
         if not studies.counts_as_trial(trial):
@@ -163,10 +178,20 @@ class StudySearcher(Searcher):
 
 
 class WorkerLoss(Callback):
-    """Tells the searcher why a trial was lost; Tune itself gives a searcher no exception."""
+    """Tells the searcher why a trial was lost, which Tune itself does not, and when there is no node left to run one.
 
-    def __init__(self, searcher: StudySearcher) -> None:
+    Args:
+      searcher: whose trials they are.
+      gpus: of one trial.
+    """
+
+    def __init__(self, searcher: StudySearcher, *, gpus: float) -> None:
         self._searcher = searcher
+        self._watch = ResourceWatch(gpus=gpus, tell=searcher.tell)
+
+    def on_step_end(self, iteration: int, trials: list, **info: object) -> None:
+        """Called several times a second while trials run or wait."""
+        self._watch.look()
 
     def on_trial_error(self, iteration: int, trials: list, trial: Trial, **info: object) -> None:
         """Called after `on_trial_complete(error=True)`."""

@@ -39,3 +39,7 @@ class ExportError(BandsmithError):
 
 class CertificateError(BandsmithError):
     """A certificate does not support what it claims; the message names the first thing that failed."""
+
+
+class RunError(BandsmithError):
+    """A run cannot go on, because its files cannot be written or its cluster is gone; what it has done is kept, and it can be resumed."""

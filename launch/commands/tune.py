@@ -27,7 +27,10 @@ def tune(
     trials: Annotated[
         int | None, options.integer_option("Configurations (scheme, b, r) to try.", show_default="60; with --resume as before")
     ] = None,
-    certificate: options.Certificate = "tilted",
+    certificate: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="How σ is certified: tilted, tail-sum or published.", show_default="tilted; with --resume as before"),
+    ] = None,
     max_samples: options.MaxSamples = None,
     seed: options.Seed = 0,
     workers: options.Workers = None,
@@ -41,7 +44,19 @@ def tune(
     ] = None,
     storage: options.Storage = None,
     address: Annotated[
-        str | None, typer.Option(help="Address of a Ray cluster.", show_default="start one on this machine")
+        str | None,
+        typer.Option(metavar="ADDRESS", help="A running Ray cluster: auto, or host:port of its head.", show_default="start one on this machine"),
+    ] = None,
+    autoscaling: Annotated[
+        bool, typer.Option("--autoscaling", help="The cluster adds nodes by itself: wait for those a trial needs; with --workers.")
+    ] = False,
+    objective: Annotated[
+        str | None,
+        typer.Option(metavar="MODULE:FUNCTION", help="Ranks trials in place of the pilot; certification does not depend on it.", show_default="the pilot"),
+    ] = None,
+    py_modules: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATHS", help="Package folders, .py files or wheels the workers need for --objective, comma-separated."),
     ] = None,
     json: options.AsJson = False,
 ) -> None:
@@ -52,8 +67,8 @@ def tune(
     if fixed_size.is_chosen(named):
         fixed_size.refuse(named[0], {
             "participations": participations, "bandwidths": bandwidths, "max-samples": max_samples, "resume": resume, "warm-start": warm_start,
-            "address": address,
-        } | fixed_size.on_command_line(context, "storage", "trials", "certificate", "seed", "workers", "gpus_per_trial"))
+            "address": address, "objective": objective, "py-modules": py_modules,
+        } | fixed_size.on_command_line(context, "storage", "trials", "certificate", "seed", "workers", "gpus_per_trial", "autoscaling"))
         strategy = fixed_size.tuned(
             dataset_size=dataset_size, batch_size=batch_size, iterations=iterations, epochs=epochs, epsilon=epsilon, delta=delta, out=out,
         )
@@ -76,7 +91,7 @@ def tune(
         problem=None if known else inputs.make_problem(**target), schemes=named,
         bandwidths=inputs.integers(bandwidths, name="bandwidths"), trials=trials, certificate=certificate, max_samples=max_samples,
         seed=seed, workers=workers, gpus_per_trial=gpus_per_trial, out=out, resume=resume, warm_start=warm_start,
-        storage=storage, address=address,
+        storage=storage, address=address, autoscaling=autoscaling, objective=objective, py_modules=inputs.names(py_modules) or (),
     )
     with output.progress() as progress:
         result = run(settings, progress=progress)
@@ -84,4 +99,8 @@ def tune(
         output.print_json(result.to_dict())
     else:
         output.print_certified(result.certified)
-        print(f"Written to {result.folder}: strategy.json, trials.csv ({result.search.done} trials), log.txt, and the study")
+        trials = f"{result.search.done} trials" + (f", {result.search.failed} failed" if result.search.failed else "")
+        print(
+            f"Written to {result.folder}: strategy.json, trials.csv ({trials}), log.txt, the study, the certification's samples"
+            + ("" if result.report is None else f" and {result.report.relative_to(result.folder)}")
+        )

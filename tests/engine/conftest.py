@@ -3,6 +3,7 @@
 import pytest
 
 from engine.environment import start_ray
+from engine.tune import TuneSettings, tune
 from search_spaces.problem import Problem
 from search_spaces.space import SearchSpace
 from tests import postgresql as postgresql_server
@@ -23,6 +24,20 @@ def postgresql():
     pytest.importorskip("psycopg", reason="the extra postgresql is not installed")
     with postgresql_server.server() as running:
         yield running
+
+
+SMALL_PROBLEM = Problem(iterations=16, participations=2, epsilon=2.0, delta=1e-2)
+
+
+@pytest.fixture(scope="session")
+def finished_run(tmp_path_factory, ray_session):
+    """The whole job on a small problem, done once: its result and what it told of its progress. Whoever changes the folder copies it."""
+    told = []
+    settings = TuneSettings(
+        problem=SMALL_PROBLEM, schemes=("min_sep_ra", "nested_ra", "cyclic_poisson"), trials=6, seed=2, workers=2,
+        out=tmp_path_factory.mktemp("tune") / "run",
+    )
+    return tune(settings, progress=lambda *what: told.append(what)), told
 
 
 @pytest.fixture

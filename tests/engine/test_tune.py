@@ -8,28 +8,22 @@ from engine.results import read_strategy
 from engine.tune import TuneSettings, tune
 from engine.verification import verify
 from search_spaces.errors import InputError
-from search_spaces.problem import Problem
-
-PROBLEM = Problem(iterations=16, participations=2, epsilon=2.0, delta=1e-2)
+from tests.engine.conftest import SMALL_PROBLEM as PROBLEM
 
 
 def settings(path, **changes) -> TuneSettings:
-    return TuneSettings(**dict(
-        problem=PROBLEM, schemes=("min_sep_ra", "nested_ra", "cyclic_poisson"), trials=6, seed=2, workers=2, out=path,
-    ) | changes)
+    return TuneSettings(**dict(problem=PROBLEM, schemes=("nested_ra", "cyclic_poisson"), out=path) | changes)
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory, ray_session):
-    path = tmp_path_factory.mktemp("tune") / "run"
-    told = []
-    return tune(settings(path), progress=lambda *what: told.append(what)), told
+@pytest.fixture
+def finished(finished_run):
+    return finished_run
 
 
 def test_the_folder_holds_strategy_trials_study_and_log(finished):
     result, _ = finished
     names = {path.name for path in result.folder.iterdir() if not path.name.startswith(".")}
-    assert names == {"strategy.json", "trials.csv", "study.db", "log.txt"}
+    assert names == {"strategy.json", "trials.csv", "study.db", "log.txt", "settings.json", "certification", "report"}
     with open(result.folder / "trials.csv") as file:
         assert len(list(csv.DictReader(file))) >= 6
 
