@@ -5,6 +5,7 @@ of them once. A value the user has set is never overwritten.
 """
 
 import contextlib
+import dataclasses
 import logging
 import os
 import secrets
@@ -114,8 +115,10 @@ def start_ray(
     if autoscaling and (workers is None or address is None):
         raise InputError("Expected autoscaling to be of a cluster with an address, and workers to be given: nobody else knows how many may run.")
     if ray.is_initialized():
-        yield workers or _trials_at_once(gpus_per_trial)
+        at_once = None if _session.grows else _trials_at_once(gpus_per_trial)
+        yield workers or at_once
         return
+    _session.grows = autoscaling
     try:
         if address is None:
             workers = workers or os.cpu_count() or 1
@@ -130,6 +133,7 @@ def start_ray(
                 workers = _cluster_workers(workers, _trials_at_once(gpus_per_trial))
         yield workers
     finally:
+        _session.grows = False
         ray.shutdown()
 
 
@@ -143,6 +147,20 @@ def gpu_demand(gpus_per_trial: object) -> float:
     if demand > 1 and demand != int(demand):
         raise InputError(f"Expected gpus_per_trial={demand} to be a fraction of one GPU or a whole number of them.")
     return demand
+
+
+@dataclasses.dataclass
+class _Session:
+    """What those who use a running session have to know of it.
+
+    Attributes:
+      grows: whether its cluster adds nodes by itself.
+    """
+
+    grows: bool = False
+
+
+_session = _Session()
 
 
 def _trials_at_once(gpus_per_trial: float) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.environment import ray, start_ray, worker_environment
+from engine.environment import _cluster_workers, ray, start_ray, worker_environment
 from search_spaces.errors import InputError
 
 ENGINE = Path(__file__).parents[2] / "engine"
@@ -94,3 +94,51 @@ def test_a_worker_sees_the_environment_and_our_packages(ray_session):
 
     assert ray.get(ray.remote(look).remote()) == ("cpu", "search_spaces", "token")
 
+
+
+def test_a_job_logs_in_as_its_cluster_says():
+    code = "import engine.environment, os; print(os.environ.get('RAY_AUTH_MODE'))"
+    assert run_code(code, RAY_JOB_CONFIG_JSON_ENV_VAR="{}").stdout == "None\n"
+
+
+def test_no_file_is_written_into_the_home_folder():
+    # A home that takes none, whoever runs this.
+    code = "from engine.environment import start_ray, ray\nwith start_ray(workers=1): print(ray.get(ray.remote(lambda: 1).remote()))"
+    done = run_code(code, HOME="/dev/null")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (dict(workers=2, address="ray://127.0.0.1:10001"), "ray://127.0.0.1:10001.*bandsmith submit"),
+        (dict(workers=2, address="127.0.0.1:1"), "127.0.0.1:1.*nothing answers"), (dict(workers=None, autoscaling=True), "autoscaling"),
+        (dict(workers=None, address="auto", autoscaling=True), "workers to be given"), (dict(workers=2, autoscaling=True), "an address"),
+    ],
+)
+def test_clusters_that_cannot_be_used_are_refused(monkeypatch, settings, said):
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    with pytest.raises(InputError, match=said):
+        with start_ray(**settings):
+            pass
+
+
+def test_more_workers_than_a_cluster_runs_at_once_are_a_warning():
+    assert _cluster_workers(None, 3) == 3 and _cluster_workers(2, 3) == 2
+    with pytest.warns(UserWarning, match="can run 3 of workers=5 trials at once"):
+        assert _cluster_workers(5, 3) == 5
+
+
+def test_a_cluster_that_grows_is_waited_for_also_by_later_stages(monkeypatch):
+    running = []
+    monkeypatch.setattr(ray, "is_initialized", lambda: bool(running))
+    monkeypatch.setattr(ray, "shutdown", running.clear)
+    monkeypatch.setattr(ray, "nodes", lambda: [])
+    monkeypatch.setattr("engine.environment._init", lambda **options: running.append(options))
+    with start_ray(workers=4, address="auto", gpus_per_trial=1, autoscaling=True) as workers:
+        with start_ray(workers=4, gpus_per_trial=1) as inner:
+            assert workers == inner == 4
+    with pytest.raises(InputError, match="at most the 0 GPUs"):
+        with start_ray(workers=4, address="auto", gpus_per_trial=1):
+            pass
