@@ -268,7 +268,8 @@ def ray_drawer(workers: int, *, gpus: float = 0.0) -> DrawTest:
 def test_name(plan: Plan, candidate: int, direction: str) -> str:
     """What a test is called while it runs."""
     mechanism = plan.candidates[candidate].mechanism
-    return f"certify {mechanism.scheme.name} b={mechanism.strategy.bandwidth} sigma={mechanism.sigma:.4f} {direction}"
+    what = f"certify {mechanism.scheme.name} b={mechanism.strategy.bandwidth} sigma={mechanism.sigma:.4f} {direction}"
+    return f"{what}, RMSE {mechanism.rmse:.4f} if it passes"
 
 
 def _chunks(blocks: Sequence[int]) -> list[Sequence[int]]:

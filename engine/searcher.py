@@ -44,6 +44,7 @@ class Progress:
       total: trials asked for.
       best_rmse: smallest RMSE of a COMPLETE trial, None before the first.
       best: its configuration in words.
+      best_kind: `estimate` or `bound`, what its σ rests on; None where the objective does not say.
       waits: what the search waits for, where it cannot go on.
     """
 
@@ -51,6 +52,7 @@ class Progress:
     total: int
     best_rmse: float | None
     best: str | None
+    best_kind: str | None = None
     waits: str | None = None
 
 
@@ -137,7 +139,7 @@ class StudySearcher(Searcher):
             best = self._best
             self._on_progress(Progress(
                 done=self._done, total=self._trials, best_rmse=best and best.value,
-                best=best and recorded_configuration(best).label, waits=waits,
+                best=best and recorded_configuration(best).label, best_kind=best and recorded_outcome(best).get("kind"), waits=waits,
             ))
 
     def save(self, checkpoint_path: str) -> None:
