@@ -1,7 +1,10 @@
 """`build_report`: from a run's folder to the folder of its report."""
 
+import contextlib
 import dataclasses
+import logging
 import time
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +18,8 @@ from engine.report.style import number
 from engine.report.words import Passage
 
 FOLDER, PAGE = "report", "report.html"
+
+logger = logging.getLogger("bandsmith")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -71,6 +76,21 @@ def build_report(folder: Path, *, out: Path | None = None, storage: str | None =
     return Report(
         page=out / PAGE, figures=tuple(paths), finished=contents.strategy is not None, notes=notes, seconds=time.perf_counter() - started,
     )
+
+
+def report_at_the_end(folder: Path, *, storage: str | None = None) -> Report | None:
+    """`build_report` of a run that has just ended; whatever goes wrong is a warning, since no page is worth a strategy.
+
+    An older page is removed then: it would be about another strategy.
+    """
+    try:
+        return build_report(folder, storage=storage)
+    except Exception as error:
+        logger.warning("No report was written.", exc_info=error)
+        warnings.warn(f"No report was written, for {type(error).__name__}: {error}; `bandsmith report` tries again.", stacklevel=2)
+        with contextlib.suppress(OSError):
+            (Path(folder) / FOLDER / PAGE).unlink(missing_ok=True)
+        return None
 
 
 def _curves(strategy: Strategy) -> Curves:

@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from engine.report import build
 from engine.report.build import build_report
 from engine.results import read_strategy
 from search_spaces.errors import InputError
@@ -161,6 +162,21 @@ def test_a_bad_folder_writes_nothing(tmp_path):
         (tmp_path / "empty").mkdir()
         build_report(tmp_path / "empty", out=tmp_path / "report")
     assert [path.name for path in tmp_path.iterdir()] == ["empty"]
+
+
+def test_a_report_that_fails_costs_nothing_but_the_page(finished, tmp_path, monkeypatch):
+    folder = shutil.copytree(finished, tmp_path / "run")
+    (folder / "report").mkdir(exist_ok=True)
+    (folder / "report" / "report.html").write_text("about an older strategy")
+    before = (folder / "strategy.json").read_bytes()
+
+    def lost(*_, **__):
+        raise RuntimeError("no fonts")
+
+    monkeypatch.setattr(build, "privacy_curves", lost)
+    with pytest.warns(UserWarning, match="RuntimeError: no fonts; `bandsmith report`"):
+        assert build.report_at_the_end(folder) is None
+    assert (folder / "strategy.json").read_bytes() == before and not (folder / "report" / "report.html").exists()
 
 
 def test_a_browser_shows_it(report, tmp_path):
