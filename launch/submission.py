@@ -47,12 +47,14 @@ class Job:
       status: Ray's word: PENDING, RUNNING, STOPPED, SUCCEEDED or FAILED.
       folder: its run folder on the head node.
       exit_code: of the command; None while it runs.
+      reason: why the command was never started; else empty.
     """
 
     job_id: str
     status: str
     folder: str
     exit_code: int | None
+    reason: str = ""
 
     def to_dict(self) -> dict[str, object]:
         """Plain JSON values."""
@@ -210,6 +212,7 @@ def job(client: JobSubmissionClient, job_id: str) -> Job:
     return Job(
         job_id=job_id, status=str(info.status.value), folder=(info.metadata or {}).get(FOLDER, ""),
         exit_code=_exit_code(info) if info.status.is_terminal() else None,
+        reason=" ".join(info.message.split())[:300] if info.status.value == "FAILED" and info.driver_exit_code is None else "",
     )
 
 
@@ -241,6 +244,8 @@ def follow(client: JobSubmissionClient, job_id: str, *, write: Callable[[str], o
             now = job(client, job_id)
             answered = time.monotonic()
             if now.exit_code is not None:
+                # What a connection that broke has not brought.
+                write(client.get_job_logs(job_id)[printed:])
                 return now
         except OSError as error:
             if time.monotonic() - answered > LOST_SECONDS:

@@ -65,7 +65,7 @@ def submit(
     if json:
         output.print_json(job.to_dict() | {"out": str(out) if fetched else None})
     else:
-        print(f"Job {job_id}: {job.status.lower()}" + (f", results in {out}" if fetched else ""))
+        print(f"Job {job_id}: {job.status.lower()}" + (f", results in {out}" if fetched else "") + (f": {job.reason}" if job.reason else ""))
     if job.exit_code and not stop:
         raise typer.Exit(job.exit_code)
 
