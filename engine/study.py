@@ -65,7 +65,7 @@ def create_study(
         raise InputError(f"Expected study name {name!r} to be new in this storage; resume it or choose another.") from error
     for values, configuration in queue[len(study.get_trials(deepcopy=False)) :]:
         study.enqueue_trial(values, user_attrs=configuration_attributes(configuration))
-    _name_objective(study)
+    name_objective(study)
     described = space.to_dict()
     # The fingerprint comes last: a study that has one is whole.
     for attribute, value in {
@@ -214,7 +214,8 @@ def versions() -> dict[str, str]:
     return found
 
 
-def _name_objective(study: optuna.Study) -> None:
+def name_objective(study: optuna.Study) -> None:
+    """Gives the value of the trials its name."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         study.set_metric_names([OBJECTIVE_NAME])

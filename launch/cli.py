@@ -10,6 +10,7 @@ from launch.commands.account import account
 from launch.commands.calibrate import calibrate
 from launch.commands.certify import certify
 from launch.commands.compare import compare
+from launch.commands.dashboard import dashboard
 from launch.commands.export import export
 from launch.commands.report import report
 from launch.commands.submit import submit
@@ -27,7 +28,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for _command in (tune, compare, account, calibrate, certify, verify, export, report, submit):
+for _command in (tune, compare, account, calibrate, certify, verify, export, report, dashboard, submit):
     app.command(context_settings={"show_default": True})(_command)
 
 

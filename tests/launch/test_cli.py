@@ -13,7 +13,7 @@ from launch import cli
 from search_spaces.errors import CertificateError, InputError, NumericalError, UnsupportedError
 
 ROOT = Path(cli.__file__).parents[1]
-COMMANDS = ("tune", "compare", "account", "calibrate", "certify", "verify", "export")
+COMMANDS = ("tune", "compare", "account", "calibrate", "certify", "verify", "export", "dashboard")
 
 
 def test_help_lists_the_commands(bandsmith):
