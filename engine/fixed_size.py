@@ -28,7 +28,8 @@ class FixedSizeStrategy:
       mechanism: the training, with its σ.
       evidence: what every bound says of the mechanism at the target's δ.
       folder: where `strategy.json` is written.
-      seconds: wall time.
+      seconds: wall time, without the report.
+      report: the page about it; None where that could not be written.
     """
 
     problem: FixedSizeProblem
@@ -36,18 +37,20 @@ class FixedSizeStrategy:
     evidence: tuple[Evidence, ...]
     folder: Path
     seconds: float
+    report: Path | None = None
 
     def document(self) -> dict[str, object]:
         """The content of the strategy file."""
         return fixed_size_document(mechanism=self.mechanism, problem=self.problem, evidence=self.evidence)
 
     def to_dict(self) -> dict[str, object]:
-        """The document, the folder and the seconds, as plain JSON values."""
-        return self.document() | {"folder": str(self.folder), "seconds": self.seconds}
+        """The document, the folder, the seconds and the report, as plain JSON values."""
+        report = None if self.report is None else str(self.report)
+        return self.document() | {"folder": str(self.folder), "seconds": self.seconds, "report": report}
 
 
 def tune_fixed_size(problem: FixedSizeProblem, *, out: Path | None = None) -> FixedSizeStrategy:
-    """The smallest σ by the tightest bound; the folder holds `strategy.json` and the log afterwards.
+    """The smallest σ by the tightest bound; the folder holds `strategy.json`, the log and the report afterwards.
 
     Args:
       problem: the target.
@@ -57,6 +60,9 @@ def tune_fixed_size(problem: FixedSizeProblem, *, out: Path | None = None) -> Fi
       InputError: the folder exists or cannot be made.
       CalibrationError: no bound reaches the target.
     """
+    # Here, since a check of a file needs no figures.
+    from engine.report.build import report_at_the_end
+
     started = time.perf_counter()
     folder = RunFolder.create(out)
     with folder.writing():
@@ -66,7 +72,8 @@ def tune_fixed_size(problem: FixedSizeProblem, *, out: Path | None = None) -> Fi
             problem=problem, mechanism=mechanism, evidence=evidence, folder=folder.path, seconds=time.perf_counter() - started,
         )
         write_strategy(folder.strategy, made.document())
-    return made
+        report = report_at_the_end(folder.path)
+    return made if report is None else dataclasses.replace(made, report=report.page)
 
 
 def failures(document: dict[str, object]) -> list[str]:

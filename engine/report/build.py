@@ -120,13 +120,13 @@ def _rmse_picture(contents: Contents) -> Picture:
         f" The smallest fully evaluated one is {number(best.rmse)} at bandwidth {best.configuration.bandwidth} ({best.configuration.scheme})."
     )
     failed = sum(row["state"] == "FAIL" for row in search.rows)
+    lost = f" Trials that failed have no RMSE and are not drawn: {failed}." if failed else ""
     return Picture(
         name="rmse_by_bandwidth", png=figures.png(figures.rmse_by_bandwidth(search, strategy, contents.lower_limit)),
         alternative=f"Scatter plot of the RMSE of {len(search.rows)} trials against their bandwidth, one colour and marker per scheme.{lowest}",
         caption=(
             "Both axes are logarithmic. Error bars are ± 2 standard errors and often smaller than the marker. Faint dots are trials that were "
-            f"stopped early, on few samples. {failed} failed {'trial has' if failed == 1 else 'trials have'} no RMSE and "
-            f"{'is' if failed == 1 else 'are'} not drawn."
+            f"stopped early, on few samples.{lost}"
             + ("" if strategy is None else f" The star is the strategy of this run, at its final σ: {words.kinds(strategy.guarantee)}.")
         ),
     )

@@ -46,7 +46,7 @@ def headline(strategy: Strategy) -> tuple[tuple[str, str], ...]:
     r = () if document["r"] is None else (("r (harmonic family)", number(document["r"])),)
     adjacency = "replace" if strategy.fixed_size else "add_remove"
     limit = strategy.multiple_of_limit
-    against = () if limit is None else (("RMSE against the lower limit", f"{limit:.3f} ×"),)
+    against = () if limit is None else (("RMSE / lower limit", f"{limit:.3f}"),)
     return (
         ("batch selection scheme", strategy.scheme), ("bandwidth b", str(document["bandwidth"])), *r,
         ("noise multiplier σ", number(document["sigma"])), ("RMSE (clip norm 1)", number(document["rmse"])),

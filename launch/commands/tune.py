@@ -76,7 +76,8 @@ def tune(
             output.print_json(strategy.to_dict())
         else:
             output.print_fixed_size(strategy)
-            print(f"Written to {strategy.folder}: strategy.json, log.txt")
+            report = "" if strategy.report is None else f", {strategy.report.relative_to(strategy.folder)}"
+            print(f"Written to {strategy.folder}: strategy.json, log.txt{report}")
         return
     from engine.tune import TuneSettings
     from engine.tune import tune as run

@@ -56,7 +56,7 @@ def test_tune_writes_a_file_that_verifies(bandsmith, folder):
     assert made.json["problem"] == {
         "adjacency": "replace", "dataset_size": 100, "batch_size": 10, "iterations": 20, "epsilon": 2.0, "delta": 1e-3,
     }
-    assert sorted(path.name for path in (folder / "new").iterdir()) == [".lock", "log.txt", "strategy.json"]
+    assert sorted(path.name for path in (folder / "new").iterdir()) == [".lock", "log.txt", "report", "strategy.json"]
     assert bandsmith("verify new/strategy.json --json").json["holds"]
 
 
