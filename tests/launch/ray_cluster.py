@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import json
 import os
 import shutil
 import signal
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -54,6 +56,24 @@ class RayCluster:
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
 
+    def wait_for_nodes(self, count: int) -> None:
+        """Returns when so many nodes, the head included, have joined."""
+        deadline = time.monotonic() + START_SECONDS
+        while len(self._alive()) < count:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"Only {len(self._alive())} of {count} nodes have joined.")
+            time.sleep(0.2)
+
+    def node_with(self, resource: str, amount: int = 1) -> str:
+        """Identifier of the only node that has so much of a resource."""
+        (found,) = [node["node_id"] for node in self._alive() if node["resources_total"].get(resource) == amount]
+        return found
+
+    def _alive(self) -> list[dict]:
+        request = urllib.request.Request(f"{self.dashboard}/api/v0/nodes?detail=1", headers={"Authorization": f"Bearer {self.token}"})
+        with urllib.request.urlopen(request) as answer:
+            return [node for node in json.load(answer)["data"]["result"]["result"] if node["state"] == "ALIVE"]
+
     def environment(self) -> dict[str, str]:
         """What a process needs to be let in."""
         return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": self.token}
@@ -67,7 +87,9 @@ class RayCluster:
             mounts = [f"mount -t tmpfs tmpfs '{folder}'" for folder in (*hidden, *(ROOT / name for name in PACKAGES))]
             command = ["unshare", "-m", "sh", "-c", " && ".join([*mounts, 'exec "$@"']), "sh", *command]
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "TUNE_", "PYTHONPATH"))}
-        environment = kept | self.environment() | {"HOME": str(self.folder), "RAY_USAGE_STATS_ENABLED": "0"}
+        # A job runs the `python` it finds, which is that of its node.
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        environment = kept | self.environment() | {"PATH": path, "HOME": str(self.folder), "RAY_USAGE_STATS_ENABLED": "0"}
         with open(self.folder / f"node-{len(self.nodes)}.txt", "w") as log:
             node = subprocess.Popen(command, env=environment, cwd=self.folder, stdout=log, stderr=log, start_new_session=True)
         self.nodes.append(node)
