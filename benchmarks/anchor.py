@@ -7,6 +7,7 @@ import time
 from engine.certification import certify_best, draw_test
 from engine.compare import compare
 from engine.configuration import Configuration
+from launch.progress import progress
 from search_spaces.problem import Problem
 
 ANCHOR = Problem(iterations=1024, participations=4, epsilon=4.0, delta=1e-5)
@@ -23,7 +24,8 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     arguments = parser.parse_args()
     started = time.perf_counter()
-    rows = {row.scheme: row for row in compare(ANCHOR, seed=arguments.seed, workers=arguments.workers)}
+    with progress() as tell:
+        rows = {row.scheme: row for row in compare(ANCHOR, seed=arguments.seed, workers=arguments.workers, progress=tell)}
     print(f"{'scheme':18} {'b':>5} {'r':>8} {'sigma':>8} {'RMSE':>8} {'kind':>9} {'target':>8} {'seconds':>8}")
     for row in rows.values():
         if row.rmse is None:
@@ -33,9 +35,11 @@ def main() -> None:
         print(f"{row.scheme:18} {row.bandwidth:5d} {row.r:8.4f} {row.sigma:8.4f} {row.rmse:8.4f} {row.kind:>9} {target} {row.seconds:8.1f}")
     for name in CERTIFIED:
         best = Configuration(scheme=name, bandwidth=rows[name].bandwidth, r=rows[name].r)
-        made = certify_best(
-            ANCHOR, [(best.batch_scheme(ANCHOR), best.strategy(ANCHOR))], certificate="tilted", seed=arguments.seed, draw=draw_test,
-        )
+        with progress() as tell:
+            made = certify_best(
+                ANCHOR, [(best.batch_scheme(ANCHOR), best.strategy(ANCHOR))], certificate="tilted", seed=arguments.seed, draw=draw_test,
+                progress=tell,
+            )
         mechanism = made.mechanism
         print(
             f"{name:18} {best.bandwidth:5d} {best.r:8.4f} {mechanism.sigma:8.4f} {mechanism.rmse:8.4f} {'certified':>9} "

@@ -1,10 +1,10 @@
 """Measurements that a results file keeps: what is there already is not measured again, on Ray where more than one runs at once."""
 
 import dataclasses
-import sys
 from collections.abc import Callable, Iterator, Sequence
 
 from benchmarks.store import Results
+from launch.progress import progress
 from search_spaces.errors import BandsmithError
 
 
@@ -37,9 +37,10 @@ def run(jobs: Sequence[Job], results: Results, *, workers: int) -> list[dict[str
       Key and values of every job that has any, in one mapping each.
     """
     left = [job for job in jobs if job.key not in results]
-    for number, (job, result) in enumerate(_measured(left, workers), start=1):
-        results.add(job.key, result)
-        print(f"[{number}/{len(left)}] {job.label}: {result.get('failure', 'done')}", file=sys.stderr, flush=True)
+    with progress() as tell:
+        for number, (job, result) in enumerate(_measured(left, workers), start=1):
+            results.add(job.key, result)
+            tell(f"{job.label}: {result.get('failure', 'done')}", number, len(left))
     return [job.key | results[job.key] for job in jobs if "failure" not in results[job.key]]
 
 
