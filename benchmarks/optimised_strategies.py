@@ -39,6 +39,15 @@ def _matrix_factorization() -> object:
     return matrix_factorization
 
 
+def unavailable() -> str:
+    """Why the optimisers cannot run here; empty where they can."""
+    try:
+        _matrix_factorization()
+    except UnsupportedError as error:
+        return str(error)
+    return ""
+
+
 def band_mf(*, iterations: int, participations: int, bandwidth: int) -> np.ndarray:
     """(T, T) float64: banded, columns of norm 1, with the smallest mean squared error without overlap, whatever `participations` is."""
     factorization = _matrix_factorization()

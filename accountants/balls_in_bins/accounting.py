@@ -12,13 +12,14 @@ import time
 import numpy as np
 
 from accountants.balls_in_bins.conditional_composition import conditional_delta, conditional_epsilon
-from accountants.balls_in_bins.conversion import Bound, best, gaussian_delta, gaussian_epsilon
+from accountants.balls_in_bins.conversion import Bound, best
 from accountants.balls_in_bins.gram import mechanism_gram, require_memory
 from accountants.balls_in_bins.gram_majorant import pld_delta, pld_epsilon
 from accountants.balls_in_bins.prefix_statistics import TEMPERATURES, strategy_statistics
 from accountants.balls_in_bins.renyi_choice import BUDGET, renyi_bounds
 from accountants.base import Accountant
 from accountants.evidence import DIRECTIONS, Evidence
+from accountants.gaussian import gaussian_delta_bounds, gaussian_epsilon
 from search_spaces import checks
 from search_spaces.errors import InputError
 from search_spaces.mechanism import Mechanism
@@ -82,8 +83,8 @@ def _statements(name: str, mechanism: Mechanism, bounds, question: dict[str, flo
 
 def _unamplified(gram: np.ndarray, sigma: float, *, epsilon: float | None = None, delta: float | None = None) -> Bound:
     mu = math.sqrt(float(np.diag(gram).max())) / sigma
-    value = gaussian_epsilon(delta, mu=mu) if epsilon is None else float(gaussian_delta(epsilon, mu=mu))
-    return Bound(value=value, details={"method": "unamplified Gaussian mechanism"})
+    value = max(0.0, gaussian_epsilon(delta=delta, mu=mu)) if epsilon is None else gaussian_delta_bounds(epsilon=epsilon, mu=mu)[1]
+    return Bound(value=float(value), details={"method": "unamplified Gaussian mechanism"})
 
 
 def _described(method: str, bounds: tuple[Bound, Bound]) -> tuple[Bound, Bound]:

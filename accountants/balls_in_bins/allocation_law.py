@@ -17,7 +17,8 @@ import numpy as np
 import scipy.fft
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from accountants.balls_in_bins.conversion import gaussian_delta, smallest_epsilon
+from accountants.balls_in_bins.conversion import smallest_epsilon
+from accountants.gaussian import gaussian_delta_bounds
 from search_spaces.errors import NumericalError
 
 LARGEST_GRID = {"exact": 2**20, "bound": 2**18}
@@ -67,7 +68,8 @@ class Allocation:
         if self.common_mu == 0.0:
             return -np.expm1(np.minimum(-excess, 0.0))
         at_zero = 0.0 if direction == "remove" else 1.0
-        return np.where(x > 0, gaussian_delta(-np.where(x > 0, excess, 0.0), mu=self.common_mu), at_zero)
+        _, inside = gaussian_delta_bounds(epsilon=-np.where(x > 0, excess, 0.0), mu=self.common_mu)
+        return np.where(x > 0, inside, at_zero)
 
     def convexity(self, x: np.ndarray, *, direction: str, epsilon: float) -> np.ndarray:
         """The second derivative in x of E(Gx−γ)_+ or E(1−γGx)_+ where G is not constant, at x > 0."""
@@ -247,7 +249,7 @@ def _largest_summand(allocation: Allocation, epsilon: float, smallest_epsilon: f
         return min(math.exp(min(_CAP_QUANTILES[1] * v, 60.0)) / q, limit)
     gamma = math.exp(epsilon)
     # δ is at least that of the size-biased summand alone, the others being 0.
-    least = float(gaussian_delta(epsilon + math.log(q), mu=math.hypot(v, allocation.common_mu)))
+    least = float(gaussian_delta_bounds(epsilon=epsilon + math.log(q), mu=math.hypot(v, allocation.common_mu))[0])
     quantile = min(max(-float(ndtri(max(_LOST * least, 1e-300))), _CAP_QUANTILES[0]), _CAP_QUANTILES[1])
     biased = math.exp(min(0.5 * v**2 + quantile * v, 60.0)) / q
     # Beyond several γ the payoff of one large summand is known well enough, and only two large ones at once are lost.

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 import scipy.optimize
-from scipy.special import log_ndtr, ndtr
 
 ROUND_UP = 1e-12
 """Relative inflation that covers the few dozen float64 roundings of a closed form."""
@@ -25,22 +24,6 @@ class Bound:
 def best(bounds: Iterable[Bound]) -> Bound:
     """The smallest of several bounds on the same number."""
     return min(bounds, key=lambda bound: bound.value)
-
-
-def gaussian_delta(epsilon: np.ndarray | float, *, mu: np.ndarray | float) -> np.ndarray:
-    """δ_Gauss(ε; μ) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ), elementwise, rounded up; ε may be negative, μ >= 0."""
-    epsilon, mu = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(mu, float))
-    safe = np.where(mu > 0, mu, 1.0)
-    first, log_tail = ndtr(safe / 2 - epsilon / safe), log_ndtr(-safe / 2 - epsilon / safe)
-    second = np.exp(np.minimum(epsilon + log_tail, 0.0))
-    rounding = 1e-13 * first + 1e-15 * second * (np.abs(epsilon) + np.abs(log_tail))
-    none = np.maximum(-np.expm1(np.minimum(epsilon, 0.0)), 0.0)
-    return np.where(mu > 0, np.clip((first - second) + rounding, none, 1.0), none)
-
-
-def gaussian_epsilon(delta: float, *, mu: float) -> float:
-    """The smallest ε >= 0 found with δ_Gauss(ε; μ) <= δ."""
-    return smallest_epsilon(lambda epsilon: float(gaussian_delta(epsilon, mu=mu)), delta)
 
 
 def smallest_epsilon(

@@ -13,12 +13,11 @@ from collections.abc import Callable
 import numpy as np
 
 from accountants.balls_in_bins.allocation_law import Allocation, AllocationBound
-from accountants.balls_in_bins.conversion import (
-    Bound, best, delta_from_moments, epsilon_from_moments, gaussian_delta, gaussian_epsilon,
-)
+from accountants.balls_in_bins.conversion import Bound, best, delta_from_moments, epsilon_from_moments
 from accountants.balls_in_bins.gram import lag_maxima
 from accountants.balls_in_bins.renyi_dp import diagonal_moments
 from accountants.balls_in_bins.renyi_truncations import strides
+from accountants.gaussian import gaussian_delta_bounds, gaussian_epsilon
 
 _RANKING_ORDER = 24
 _TRIED = 4
@@ -97,7 +96,7 @@ def pld_epsilon(gram: np.ndarray, *, sigma: float, direction: str, delta: float)
 def _delta_at(majorant: StrideMajorant, sigma: float, direction: str, epsilon: float) -> float:
     mu = majorant.gaussian_mu(sigma)
     if mu is not None:
-        return float(gaussian_delta(epsilon, mu=mu))
+        return float(gaussian_delta_bounds(epsilon=epsilon, mu=mu)[1])
     allocation = majorant.allocation(sigma)
     if allocation.bin_mu > _LARGEST_BIN_MU or epsilon > _LARGEST_EPSILON:
         return 1.0
@@ -107,7 +106,7 @@ def _delta_at(majorant: StrideMajorant, sigma: float, direction: str, epsilon: f
 def _epsilon_at(majorant: StrideMajorant, sigma: float, direction: str, delta: float, start: float) -> float:
     mu = majorant.gaussian_mu(sigma)
     if mu is not None:
-        return gaussian_epsilon(delta, mu=mu)
+        return max(0.0, gaussian_epsilon(delta=delta, mu=mu))
     allocation = majorant.allocation(sigma)
     if allocation.bin_mu > _LARGEST_BIN_MU:
         return math.inf

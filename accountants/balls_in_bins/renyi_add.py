@@ -7,7 +7,8 @@ import math
 
 import numpy as np
 
-from accountants.balls_in_bins.conversion import ROUND_UP, gaussian_delta, smallest_epsilon
+from accountants.balls_in_bins.conversion import ROUND_UP, smallest_epsilon
+from accountants.gaussian import gaussian_delta_bounds
 
 
 def _shift_and_mean(gram: np.ndarray, sigma: float) -> tuple[float, float]:
@@ -37,7 +38,7 @@ def shifted_gaussian_delta(gram: np.ndarray, *, sigma: float, epsilon: float) ->
     shift, mean = _shift_and_mean(gram, sigma)
     # Rounding the mean up alone would make Δ smaller, so Δ gets the inflation back.
     gap = shift - 0.5 * mean + ROUND_UP * (shift + mean)
-    return float(gaussian_delta(epsilon - max(gap, 0.0), mu=math.sqrt(mean)))
+    return float(gaussian_delta_bounds(epsilon=epsilon - max(gap, 0.0), mu=math.sqrt(mean))[1])
 
 
 def shifted_gaussian_epsilon(gram: np.ndarray, *, sigma: float, delta: float) -> float:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from accountants.balls_in_bins.allocation_law import Allocation, AllocationBound
-from accountants.balls_in_bins.conversion import gaussian_delta
+from accountants.gaussian import gaussian_delta
 from tests import tolerances
 from tests.accountants.balls_in_bins.cases import REFERENCE, exact_deltas, sampled_deltas
 
@@ -74,7 +74,7 @@ def test_small_deltas_keep_their_relative_accuracy(direction):
 @directions
 def test_many_weak_bins_are_a_gaussian_mechanism(direction):
     allocation = Allocation(bins=4, bin_mu=1e-3, common_mu=0.0)
-    assert delta(allocation, direction, 1e-3) == pytest.approx(float(gaussian_delta(1e-3, mu=0.5e-3)), rel=1e-2)
+    assert delta(allocation, direction, 1e-3) == pytest.approx(gaussian_delta(epsilon=1e-3, mu=0.5e-3), rel=1e-2)
 
 
 @directions

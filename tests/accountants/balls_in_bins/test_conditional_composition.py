@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from accountants.balls_in_bins.conditional_composition import composed_losses, conditional_delta, conditional_epsilon
-from accountants.balls_in_bins.conversion import gaussian_delta
 from accountants.balls_in_bins.prefix_statistics import TEMPERATURES, mean_rows, prefix_statistics, strategy_statistics
+from accountants.gaussian import gaussian_delta
 from search_spaces.dense_strategies import DenseStrategy, FullToeplitzStrategy, square_root
 from search_spaces.errors import InputError
 from tests import tolerances
@@ -79,7 +79,7 @@ def test_one_bin_is_a_plain_composition():
     statistics = strategy_statistics(square_root(iterations=3, bandwidth=1), 1)
     losses = composed_losses(statistics, sigma=2.0, direction="remove", bad_event=1e-9)
     assert len(statistics.step) == 0
-    assert losses.delta(1.0) == pytest.approx(float(gaussian_delta(1.0, mu=np.sqrt(3) / 2)), rel=1e-3)
+    assert losses.delta(1.0) == pytest.approx(gaussian_delta(epsilon=1.0, mu=np.sqrt(3) / 2), rel=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from scipy.special import ndtr
 
 from accountants.balls_in_bins import connect_the_dots
 from accountants.balls_in_bins.connect_the_dots import LossDistribution, compose, compose_pair, loss_range, mixture_losses, self_compose
-from accountants.balls_in_bins.conversion import gaussian_delta
 from accountants.balls_in_bins.hazards import Mixture
+from accountants.gaussian import gaussian_delta
 from tests import tolerances
 
 directions = pytest.mark.parametrize("direction", ["remove", "add"])
@@ -64,7 +64,7 @@ def test_one_mean_is_a_gaussian_mechanism(direction):
     part = mixture_losses(mixture, sigma=1.0, direction=direction, interval=2e-3)
     composed = self_compose(part, 9)
     for epsilon in (0.5, 2.0, 5.0):
-        exact = float(gaussian_delta(epsilon, mu=2.1))
+        exact = gaussian_delta(epsilon=epsilon, mu=2.1)
         assert exact * (1 - 1e-9) <= composed.delta(epsilon) <= exact * 1.001
 
 

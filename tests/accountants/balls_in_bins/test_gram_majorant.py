@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accountants.balls_in_bins.conversion import gaussian_delta
 from accountants.balls_in_bins.gram import cyclic_distance
 from accountants.balls_in_bins.gram_majorant import pld_delta, pld_epsilon, stride_majorants
 from accountants.balls_in_bins.renyi_dp import moments
+from accountants.gaussian import gaussian_delta
 from tests import tolerances
 from tests.accountants.balls_in_bins.cases import REFERENCE, exact_deltas, gram, random_gram, label
 
@@ -74,7 +74,7 @@ def test_answers_invert_each_other():
 @pytest.mark.parametrize("sigma", [0.02, 1.0])
 def test_bins_that_move_together_are_a_gaussian_mechanism(sigma):
     found = pld_delta(np.full((6, 6), 1.3), sigma=sigma, direction="remove", epsilon=1.0).value
-    assert found == pytest.approx(float(gaussian_delta(1.0, mu=np.sqrt(1.3) / sigma)), rel=tolerances.CLOSED_FORM)
+    assert found == pytest.approx(gaussian_delta(epsilon=1.0, mu=np.sqrt(1.3) / sigma), rel=tolerances.CLOSED_FORM)
 
 
 def test_no_useful_grid_falls_back_on_the_gaussian_mechanism():

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accountants.balls_in_bins.conversion import gaussian_delta
 from accountants.balls_in_bins.renyi_add import (
     add_log_moments, published_add_epsilon, shifted_gaussian_delta, shifted_gaussian_epsilon,
 )
+from accountants.gaussian import gaussian_delta
 from tests import tolerances
 from tests.accountants.balls_in_bins.cases import REFERENCE, exact_deltas, gram, random_gram, label
 
@@ -44,4 +44,4 @@ def test_shifted_gaussian_is_never_below_the_exact_delta(seed, sigma, epsilon):
 
 def test_equal_bins_are_a_plain_gaussian_mechanism():
     found = shifted_gaussian_delta(np.full((4, 4), 2.0), sigma=1.5, epsilon=1.0)
-    assert found == pytest.approx(float(gaussian_delta(1.0, mu=np.sqrt(2.0) / 1.5)), rel=tolerances.CLOSED_FORM)
+    assert found == pytest.approx(gaussian_delta(epsilon=1.0, mu=np.sqrt(2.0) / 1.5), rel=tolerances.CLOSED_FORM)
