@@ -117,6 +117,7 @@ def serve(settings: DashboardSettings, *, on_ready: Callable[[str], None]) -> No
       settings: what to serve.
       on_ready: told the address once it answers.
     """
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
     ended = threading.Event()
     before = {number: signal.signal(number, lambda *_: ended.set()) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -198,6 +199,8 @@ def _shown(settings: DashboardSettings) -> Iterator[tuple[BaseStorage, str]]:
             yield storage, ""
             return
         study = load_study(storage=storage, name=name)
+        # Read once now, so that the first page need not wait for it.
+        study.get_trials(deepcopy=False)
         if settings.most_trials is not None:
             yield thinned(study, most_trials=settings.most_trials), "/studies/0"
         else:

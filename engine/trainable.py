@@ -5,6 +5,8 @@ import importlib
 from collections.abc import Callable, Mapping
 
 import engine.environment  # noqa: F401 (before ray, always)
+import ray
+from engine.configuration import Configuration
 from engine.memory import peak_memory, reset_peak_memory
 from engine.outcome import FAILURE, FINAL, PEAK_MEMORY, RESOURCE, RMSE, RUNG, UNRESOLVED, failure_in
 from ray import tune
@@ -60,6 +62,7 @@ class PilotTrial(tune.Trainable):
 
     def step(self) -> dict[str, object]:
         """Evaluates the next rung; an unresolved estimate goes on to the rungs above at once, unless it is hopeless already."""
+        _show_as(Configuration(**{name: self.config[name] for name in ("scheme", "bandwidth", "r")}).label)
         return self._next_report() | {PEAK_MEMORY: peak_memory()}
 
     def _next_report(self) -> dict[str, object]:
@@ -91,3 +94,9 @@ class PilotTrial(tune.Trainable):
         except Exception as error:
             return {FAILURE: f"error: {type(error).__name__}: " + " ".join(str(error).split())[:500]}
         return dict(outcome if isinstance(outcome, Mapping) else dataclasses.asdict(outcome))
+
+
+def _show_as(label: str) -> None:
+    """Names this worker after its trial in Ray's dashboard and in `ps`; Ray itself puts its own name back after each step."""
+    if ray._private.worker.global_worker.mode == ray.WORKER_MODE:
+        ray._raylet.setproctitle(f"ray::{label}")

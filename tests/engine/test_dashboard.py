@@ -26,6 +26,7 @@ from engine.search import SearchSettings, open_or_create
 from engine.storage import opened_storage
 from engine.study import study_space
 from engine.trial_record import write_configuration
+from engine.trials import best_candidates
 from search_spaces.errors import InputError
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -74,11 +75,17 @@ def shown(space, tmp_path):
 
 
 def test_every_value_of_a_trial_is_a_column(shown):
-    address, folder, study = shown
+    address, _, study = shown
     assert address.startswith("http://127.0.0.1:") and address.endswith("/dashboard/studies/1")
+    # One that was stopped early is better, but is no result.
+    trial = study.ask()
+    write_configuration(trial, suggest(trial, study_space(study)))
+    studies.prune(study, trial, {"rmse": 0.1}, step=0)
     page = detail(address)
+    assert page["trials"][2]["state"] == "Pruned"
     assert page["name"] == "anchor" and page["objective_names"] == ["RMSE"]
     assert {attribute["key"] for attribute in page["user_attrs"]} >= {"problem", "units", "versions"}
+    assert [best["number"] for best in page["best_trials"]] == [one.number for one in best_candidates(study, count=1)] == [0]
     first = {attribute["key"]: attribute["value"] for attribute in page["trials"][0]["user_attrs"]}
     assert first == {"scheme": "min_sep_ra", "bandwidth": "128", "r": first["r"], "sigma": "0.5", "device": "cpu", "seconds": "0.25"}
     assert {"key": "sigma", "sortable": True} in page["union_user_attrs"]
