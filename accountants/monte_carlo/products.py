@@ -22,6 +22,9 @@ from search_spaces.schemes import BallsInBins, BatchScheme
 from search_spaces.strategies import ToeplitzStrategy
 
 _FEW_PARTICIPATIONS = 16
+_CORRELATED_AT_ONCE = 128
+"""Most window products of one matrix product: with p the padded bandwidth, n rows at once cost p + n multiplications per row."""
+
 _FAR = 1 << 28
 
 
@@ -60,6 +63,12 @@ class ProductModel:
         return ladder.block_size(self.recurrence.terms)
 
     @property
+    def window(self) -> int:
+        """Length of the sweep's rolling buffer."""
+        law = self.recurrence
+        return ladder.padded_size(max(law.after_fire, law.after_skip, law.starts)) + 1
+
+    @property
     def columns(self) -> int:
         """Places for participations per sample: K, or for schemes without a fixed number enough for every T and b that are padded alike."""
         if self.scheme.fixed_participations:
@@ -86,9 +95,12 @@ class ProductModel:
         return {"products": products / norm, "weights": weights / norm}
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=16)
 def product_model(scheme: BatchScheme, strategy: ToeplitzStrategy) -> ProductModel:
-    """The model of a scheme with a strategy (bin products for balls-in-bins, window products otherwise)."""
+    """The model of a scheme with a strategy (bin products for balls-in-bins, window products otherwise).
+
+    Its tables take about 8p² bytes, p the bandwidth rounded up to a power of two (balls-in-bins: 16(T/K)²): 8 MiB at 1024, 128 MiB at 4096.
+    """
     removed = factor_norm(scheme, strategy) ** 2
     if isinstance(scheme, BallsInBins):
         return _bin_model(scheme, strategy, removed)
@@ -102,8 +114,9 @@ def _window_tables(scheme: BatchScheme, strategy: ToeplitzStrategy) -> dict[str,
     bandwidth, padded = strategy.bandwidth, ladder.padded_bandwidth(strategy.bandwidth)
     c = np.zeros(2 * padded)
     c[:bandwidth] = strategy.coefficients
-    # Row i of `correlate` holds c shifted right by i: a block of window products is `correlate` times two blocks of z.
-    lags = np.arange(2 * padded)[None, :] - np.arange(padded)[:, None]
+    # Row i of `correlate` holds c shifted right by i: so many window products are `correlate` times the part of z that they reach.
+    rows = min(padded, _CORRELATED_AT_ONCE)
+    lags = np.arange(padded + rows)[None, :] - np.arange(rows)[:, None]
     correlate = np.where(lags >= 0, c[np.maximum(lags, 0)], 0.0)
     # overlap[d, j] = Σ_{i<=j} c_{i+d} c_i: the Gram entry at lag d when j+1 coordinates are left; row `padded` is the zero of far lags.
     overlap = np.zeros((padded + 1, padded))
@@ -153,29 +166,46 @@ def simulate_products(
       distributed as (Cᵀz)_t − κ⟨z, v̂⟩ (bins: N(0, residual Gram)); nothing is subtracted where participations are not fixed.
       Entries beyond M are meaningless and never used.
     """
+    noise = noise_products(key, tables, iterations, samples=positions.shape[0])
+    return signal_products(positions, tables, iterations, participations), noise
+
+
+def noise_products(key: jax.Array, tables: dict[str, jax.Array], iterations: jax.Array, *, samples: int) -> jax.Array:
+    """The noise of `simulate_products` alone."""
+    z = standard_normals(key, tables, samples=samples)
     if "factor" in tables:
-        return _bin_products(key, positions, tables)
-    return _window_products(key, positions, tables, iterations, participations)
+        return tables["factor"] @ z
+    terms, (block, reach) = tables["direction"].shape[0], tables["correlate"].shape
+    z = z * (jnp.arange(terms, dtype=jnp.int32)[:, None] < iterations)
+    # Both products read the padded array: of two arrays the compiler would work out the normals of each, a seventh of all the time.
+    spare = -(-terms // block) * block + reach - block - terms
+    z, direction = jnp.pad(z, ((0, spare), (0, 0))), jnp.pad(tables["direction"], (0, spare))
+    return _correlate(z, tables["correlate"])[:terms] - tables["kappa"] * (direction @ z)
 
 
-def _window_products(key, positions, tables, iterations, participations):
-    samples, replicas, _ = positions.shape
-    direction, kappa = tables["direction"], tables["kappa"]
-    steps = jnp.arange(direction.shape[0], dtype=jnp.int32)[:, None]
-    z = jax.random.normal(key, (direction.shape[0], samples), jnp.float64) * (steps < iterations)
-    noise = _correlate(z, tables["correlate"]) - kappa * (direction @ z)
+def standard_normals(key: jax.Array, tables: dict[str, jax.Array], *, samples: int) -> jax.Array:
+    """(padded M, samples) float64: what the noise is made of."""
+    rows = tables["factor"].shape[1] if "factor" in tables else tables["direction"].shape[0]
+    return jax.random.normal(key, (rows, samples), jnp.float64)
+
+
+def signal_products(
+    positions: jax.Array, tables: dict[str, jax.Array], iterations: jax.Array, participations: jax.Array,
+) -> jax.Array:
+    """The signal of `simulate_products` alone."""
+    replicas = positions.shape[1]
+    if "factor" in tables:
+        return sum(tables["residual"][:, positions[:, replica, 0]] for replica in range(replicas))
+    steps = jnp.arange(tables["direction"].shape[0], dtype=jnp.int32)[:, None]
     signal = sum(_overlaps(positions[:, replica], tables["overlap"], steps, iterations) for replica in range(replicas))
-    return signal - replicas * participations * kappa**2, noise
+    return signal - replicas * participations * tables["kappa"] ** 2
 
 
 def _correlate(z: jax.Array, correlate: jax.Array) -> jax.Array:
-    """Cᵀz by blocks of one padded bandwidth: each block of products is one matrix times the two blocks of z it reaches."""
-    terms, samples = z.shape
-    block = correlate.shape[0]
-    blocks = -(-terms // block)
-    z = jnp.pad(z, ((0, (blocks + 1) * block - terms), (0, 0)))
-    product = lambda i: correlate @ jax.lax.dynamic_slice_in_dim(z, i * block, 2 * block, 0)
-    return jax.lax.map(product, jnp.arange(blocks)).reshape(-1, samples)[:terms]
+    """Cᵀz by whole blocks of rows, z padded for them: each block of products is one matrix times the part of z it reaches."""
+    block, reach = correlate.shape
+    product = lambda i: correlate @ jax.lax.dynamic_slice_in_dim(z, i * block, reach, 0)
+    return jax.lax.map(product, jnp.arange((z.shape[0] - reach) // block + 1)).reshape(-1, z.shape[1])
 
 
 def _overlaps(positions: jax.Array, overlap: jax.Array, steps: jax.Array, iterations: jax.Array) -> jax.Array:
@@ -202,10 +232,3 @@ def _neighbours(positions: jax.Array, steps: jax.Array) -> tuple[jax.Array, jax.
     last = jax.lax.cummax(jnp.where(marks, steps, -_FAR), axis=0)
     following = jax.lax.cummin(jnp.where(marks, steps, _FAR), axis=0, reverse=True)
     return last, jnp.concatenate([following[1:], jnp.full((1, samples), _FAR, jnp.int32)])
-
-
-def _bin_products(key, positions, tables):
-    samples, replicas, _ = positions.shape
-    factor, residual = tables["factor"], tables["residual"]
-    noise = factor @ jax.random.normal(key, (factor.shape[1], samples), jnp.float64)
-    return sum(residual[:, positions[:, replica, 0]] for replica in range(replicas)), noise

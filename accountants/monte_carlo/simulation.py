@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from accountants.monte_carlo import ladder, sweep
+from accountants.monte_carlo import sweep
 from accountants.monte_carlo.products import ProductModel, product_model, simulate_products
 from accountants.monte_carlo.streams import Stream
 from search_spaces.errors import NumericalError
@@ -98,7 +98,7 @@ class Simulation:
         Raises:
           NumericalError: a log likelihood ratio is not finite.
         """
-        positions = self._positions(stream.positions(block), proposal, sampler)
+        positions = self.positions(stream.positions(block), proposal, sampler)
         # One plain-or-log decision per call, for the most extreme law and σ in it.
         scale = max(abs(law.scale) for law in (*evaluate, *proposal)) + positions.shape[1] - 1
         energy = self.scheme.max_participations * self.strategy.column_norm**2
@@ -106,11 +106,11 @@ class Simulation:
         per_sample = lambda field: np.resize([getattr(law, field) for law in proposal], self.block_size)
         with jax.enable_x64(True):
             log_ratio, projection = _draw(
-                stream.normals(block), jnp.asarray(positions, jnp.int32), *_device_arrays(self.scheme, self.strategy, self.boost),
+                stream.normals(block), jnp.asarray(positions, jnp.int32), *device_arrays(self.scheme, self.strategy, self.boost),
                 jnp.asarray(sigmas, jnp.float64), jnp.asarray([law.scale for law in evaluate], jnp.float64),
                 jnp.asarray([law.boosted and not self.scheme.fixed_participations for law in evaluate], jnp.int32),
                 jnp.asarray(per_sample("scale")), jnp.asarray(per_sample("shift")),
-                window=_window(self.model), counted=self.model.recurrence.counted, plain=plain, project=project,
+                window=self.model.window, counted=self.model.recurrence.counted, plain=plain, project=project,
             )
             draws = Draws(log_ratio=np.asarray(log_ratio), projection=None if projection is None else np.asarray(projection))
         if not np.isfinite(draws.log_ratio).all():
@@ -119,7 +119,8 @@ class Simulation:
             )
         return draws
 
-    def _positions(self, rng: np.random.Generator, proposal: Sequence[Law], sampler: Sampler | None) -> np.ndarray:
+    def positions(self, rng: np.random.Generator, proposal: Sequence[Law], sampler: Sampler | None) -> np.ndarray:
+        """(samples, replicas, columns) int64 participations of one block; unused places hold T."""
         if sampler is not None:
             return sampler(rng, self.block_size)
         positions = self.scheme.sample(rng, self.block_size)
@@ -134,13 +135,8 @@ def _boosted(scheme: BatchScheme, boost: float) -> BatchScheme:
     return scheme if scheme.fixed_participations else dataclasses.replace(scheme, rate_factor=boost)
 
 
-def _window(model: ProductModel) -> int:
-    law = model.recurrence
-    return ladder.padded_size(max(law.after_fire, law.after_skip, law.starts)) + 1
-
-
-@functools.lru_cache(maxsize=16)
-def _device_arrays(scheme: BatchScheme, strategy: ToeplitzStrategy, boost: float) -> tuple:
+@functools.lru_cache(maxsize=8)
+def device_arrays(scheme: BatchScheme, strategy: ToeplitzStrategy, boost: float) -> tuple:
     """What `_draw` needs of a model, on the device: tables, laws, energies, mean weights, removed norm, T, K."""
     model = product_model(scheme, strategy)
     law, pad = model.recurrence, model.padded_terms - model.recurrence.terms

@@ -19,6 +19,7 @@ SIZES = [
     pytest.param("min_sep_ra", 150, 2, 70, id="windows longer than a block"),
     pytest.param("min_sep_poisson", 150, 8, 8, id="more than 16 columns"),
     pytest.param("nested_ra", 140, 4, 14, id="many blocks"),
+    pytest.param("min_sep_ra", 420, 2, 200, id="several blocks per window"),
 ]
 
 
@@ -129,3 +130,8 @@ def test_bins_off_the_ladder_are_padded_with_nothing():
 def test_models_are_built_once():
     model = cases.simulation("min_sep_ra", 12, 4)
     assert product_model(model.scheme, model.strategy) is product_model(model.scheme, model.strategy)
+
+
+def test_the_tables_take_the_memory_that_is_stated():
+    tables = build("min_sep_ra", 1200, 2, 500).model.tables
+    assert sum(table.nbytes for table in tables.values()) < 8 * 512**2 * 1.4
