@@ -72,9 +72,12 @@ def submit(
 
 def _parsed(context: typer.Context, command: list[str]) -> dict[str, object]:
     """The parameters of the command that shall be submitted; a mistake in it is found here and now."""
+    from launch import inputs
     from search_spaces.errors import InputError
 
     if command[0] != "tune":
         raise InputError(f"Expected what is submitted to begin with tune, not {command[0]!r}.")
     root = context.find_root()
-    return root.command.get_command(root, "tune").make_context("tune", command[1:], parent=root).params
+    parsed = root.command.get_command(root, "tune").make_context("tune", command[1:], parent=root)
+    inputs.refuse_secret(parsed, storage=parsed.params["storage"])
+    return parsed.params

@@ -38,3 +38,8 @@ def test_bad_places_are_named(bandsmith, folder, options, said):
 def test_a_resumed_run_takes_no_warm_start(bandsmith, folder):
     outcome = bandsmith("tune --resume . --warm-start .")
     assert outcome.code == 2 and "only one of" in outcome.err
+
+
+def test_a_password_is_not_submitted_to_a_cluster(bandsmith, folder):
+    outcome = bandsmith(f"submit -- {TUNE} --storage postgresql://user:hunter2@127.0.0.1:1/db")
+    assert outcome.code == 2 and "without its password" in outcome.err and "hunter2" not in outcome.err
