@@ -23,6 +23,7 @@ from engine.search import SearchResult, SearchSettings, run_search
 from engine.run_storage import run_storage
 from engine.storage import opened_storage
 from engine.study import load_study, study_space
+from engine.trainable import OBJECTIVE
 from engine.warm_start import warm_configurations
 from ray.tune import TuneError
 from search_spaces import checks
@@ -162,8 +163,8 @@ def tune(settings: TuneSettings, *, progress: Progress | None = None) -> TuneRes
         workers=settings.workers, address=settings.address, gpus_per_trial=settings.gpus_per_trial, cache_directory=folder.compiled,
         py_modules=settings.py_modules, autoscaling=settings.autoscaling,
     ) as workers:
-        if settings.objective is not None:
-            probe_objective(settings.objective, gpus_per_trial=settings.gpus_per_trial)
+        if settings.objective is not None or settings.address is not None:
+            probe_objective(settings.objective or OBJECTIVE, gpus_per_trial=settings.gpus_per_trial)
         if not settings.resume:
             RunFolder.create(folder.path)
         with folder.writing(), terminable(), _resumable(folder):
@@ -185,7 +186,8 @@ def _resumable(folder: RunFolder) -> Iterator[None]:
     except (OSError, StorageInternalError, SQLAlchemyError, TuneError) as error:
         logger.error("The run stopped.", exc_info=error)
         innermost = error
-        while (cause := innermost.__cause__ or innermost.__context__) is not None:
+        # Of a library's error the cause says more; of an error with a file, the error itself.
+        while not getattr(innermost, "filename", None) and (cause := innermost.__cause__ or innermost.__context__) is not None:
             innermost = cause
         raise RunError(
             f"The run in {str(folder.path)!r} stopped: {' '.join(str(innermost).split())[:300]}. What it has done is kept; "
@@ -229,7 +231,7 @@ def _search(
     progress: Progress | None,
 ) -> SearchResult:
     def tell(state) -> None:
-        best = "" if state.best_rmse is None else f", best RMSE {state.best_rmse:.4f} (estimate)"
+        best = "" if state.best_rmse is None else f", best RMSE {state.best_rmse:.4f} ({state.best_kind or 'estimate'}, {state.best})"
         waits = "" if state.waits is None else f", {state.waits}"
         progress(f"search{best}{waits}", state.done, state.total)
 
