@@ -1,7 +1,7 @@
 """Monte Carlo samples per second at the anchor problem, beside jax-privacy's own samplers. Run as `python -m benchmarks.throughput`.
 
 Both sides draw privacy losses under P in float64, in the same process and in turns, so that the machine's mood is shared; the ratio is
-of the medians. Without jax-privacy installed only our rates are printed.
+of the medians. Without jax-privacy installed only our rates are printed. With `--stages` it is the share of each stage that is printed.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import numpy as np
 
 from accountants.monte_carlo.simulation import Simulation
 from accountants.monte_carlo.streams import Stream
+from benchmarks.throughput_stages import print_stages
 from search_spaces.schemes import make_scheme
 from search_spaces.strategies import harmonic
 
@@ -22,12 +23,17 @@ PEER_OF = {"min_sep_poisson": "min_sep_poisson", "balls_in_bins": "balls_in_bins
 PEER_SAMPLES = {"min_sep_poisson": 4096, "balls_in_bins": 256}
 
 
-def our_sampler(name: str, blocks: int) -> Callable[[], int]:
-    """Draws some blocks of losses; returns their number."""
-    simulation = Simulation(
+def anchor_simulation(name: str) -> Simulation:
+    """A scheme at the anchor problem."""
+    return Simulation(
         scheme=make_scheme(name, iterations=ITERATIONS, participations=PARTICIPATIONS, bandwidth=BANDWIDTH),
         strategy=harmonic(iterations=ITERATIONS, bandwidth=BANDWIDTH, r=0.02),
     )
+
+
+def our_sampler(name: str, blocks: int) -> Callable[[], int]:
+    """Draws some blocks of losses; returns their number."""
+    simulation = anchor_simulation(name)
     stream = Stream(seed=0, purpose="estimate")
 
     def draw() -> int:
@@ -72,7 +78,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repetitions", type=int, default=7)
     parser.add_argument("--blocks", type=int, default=16, help="blocks of our samples per repetition")
+    parser.add_argument("--stages", action="store_true", help="what each stage of our samples takes, instead of the comparison")
     arguments = parser.parse_args()
+    if arguments.stages:
+        simulations = {name: anchor_simulation(name) for name in OURS}
+        print_stages(simulations, sigma=SIGMA, repetitions=arguments.repetitions, blocks=arguments.blocks)
+        return
     draws = {("ours", name): our_sampler(name, arguments.blocks) for name in OURS}
     draws |= {("jax-privacy", name): draw for name, draw in peer_samplers().items()}
     for draw in draws.values():
