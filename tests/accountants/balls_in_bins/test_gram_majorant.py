@@ -50,7 +50,7 @@ def test_log_moments_are_above_the_exact_ones():
         assert np.all(majorant.log_moments(1.5, 8)[2:] >= exact[2:] - tolerances.MOMENT)
 
 
-@pytest.mark.parametrize("name", FAST)
+@pytest.mark.parametrize("name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in NAMED])
 @pytest.mark.parametrize("direction", ["remove", "add"])
 def test_epsilon_matches_the_reference(name, direction):
     case = NAMED[name]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from accountants.balls_in_bins import renyi_truncations as truncations
 from accountants.balls_in_bins.gram import lag_maxima
 from tests import tolerances
-from tests.accountants.balls_in_bins.cases import REFERENCE, enumerated_log_moment, gram, random_gram
+from tests.accountants.balls_in_bins.cases import REFERENCE, enumerated_log_moment, gram, label, random_gram
 
 
 def logs(majorant: truncations.Majorant, sigma: float, order: int) -> np.ndarray:
@@ -49,6 +49,28 @@ def test_matches_the_reference(case):
         assert found <= tabulated * (1 + tolerances.TABULATED)
         if order <= 3:
             assert found >= case[f"exact_R{order}"] * (1 - tolerances.TABULATED)
+
+
+def smallest_at_integers(log_moments: np.ndarray, delta: float) -> tuple[float, int]:
+    """(ε, α) by the conversion at integer α, as the reference does it."""
+    orders = np.arange(2, len(log_moments))
+    epsilons = (log_moments[2:] + orders * np.log1p(-1 / orders) - np.log(delta) - np.log(orders - 1)) / (orders - 1)
+    return float(epsilons.min()), int(orders[np.argmin(epsilons)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", REFERENCE["eps_delta"], ids=label)
+def test_remove_epsilon_matches_the_reference(case):
+    matrix, tabulated = gram(case), case["renyi_paper_grid"]
+    grid = {1: 40} if case["kind"] == "identity" else {2: 25, 4: 7, 8: 4}
+    found = min(
+        smallest_at_integers(logs(truncations.published(matrix, bandwidth=bandwidth), case["sigma"], order), case["delta"])
+        for bandwidth, order in grid.items()
+    )
+    assert found == (pytest.approx(tabulated["eps_remove"], rel=tolerances.TABULATED), tabulated["alpha_remove"])
+    if exact := case.get("renyi_exact_ext"):
+        found = smallest_at_integers(logs(truncations.exact(matrix), case["sigma"], exact["alpha_max"]), case["delta"])
+        assert found == (pytest.approx(exact["eps_remove"], rel=tolerances.TABULATED), exact["alpha"])
 
 
 def test_exact_majorant_keeps_the_matrix():
