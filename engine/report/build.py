@@ -151,7 +151,8 @@ def _coefficient_lines(contents: Contents) -> list[tuple[str, str, Sequence[floa
     search, strategy, lines = contents.search, contents.strategy, []
     if strategy is not None and not strategy.fixed_size:
         document = strategy.document
-        lines.append((strategy.scheme, _label(strategy.scheme, document["bandwidth"], document["r"]) + " (this run)", document["coefficients"]))
+        label = _label(strategy.scheme, document["bandwidth"], document["r"]) + " (this run)"
+        lines.append((strategy.scheme, label, document["coefficients"]))
     for scheme, best in ({} if search is None else search.best).items():
         if strategy is None or scheme != strategy.scheme:
             one = best.configuration
@@ -164,7 +165,9 @@ def _label(scheme: str, bandwidth: int, r: float | None) -> str:
 
 
 def _coefficients_picture(lines: Sequence[tuple[str, str, Sequence[float]]], strategy: Strategy | None) -> Picture:
-    whose = "the best of each scheme" if strategy is None else "the strategy of this run (thick), and of the best trial of each other scheme"
+    whose = "the strategy of this run (thick), and of the best trial of each other scheme"
+    if strategy is None:
+        whose = "the best trial of each scheme"
     return Picture(
         name="coefficients", png=figures.png(figures.coefficients(lines)),
         alternative=f"Line plot of the coefficients of {whose}: " + "; ".join(label for _, label, _ in lines) + ".",
@@ -184,8 +187,9 @@ def _privacy_picture(curves: Curves, strategy: Strategy) -> Picture:
         name="privacy", png=figures.png(figures.privacy(curves.curves, guarantee, epsilon=problem.epsilon, delta=problem.delta)),
         alternative=f"Curves of delta against epsilon of this run's mechanism, direction {which}, by {names}. The guarantee: {stated or 'none'}.",
         caption=(
-            "Solid lines are deterministic upper bounds, each valid by itself. A dashed line is a Monte Carlo estimate with a band of ± 2 standard "
-            "errors, and no guarantee at any ε. The star is what this run guarantees. Lines of different width lie on top of each other where accountants agree."
+            "Solid lines are deterministic upper bounds, each valid by itself. A dashed line is a Monte Carlo estimate with a band of "
+            "± 2 standard errors, and no guarantee at any ε. The star is what this run guarantees. Where accountants agree, lines of different "
+            "width lie on top of each other."
         ),
     )
 
@@ -195,9 +199,12 @@ def _left_out(search: Search | None) -> tuple[str, ...]:
     if search is None:
         return ()
     bad = sum(
-        row["state"] in ("COMPLETE", "PRUNED") and isinstance(row["rmse"], float) and not figures.is_drawable(row["rmse"]) for row in search.rows
+        row["state"] in ("COMPLETE", "PRUNED") and isinstance(row["rmse"], float) and not figures.is_drawable(row["rmse"])
+        for row in search.rows
     )
-    return (f"{bad} {'trial' if bad == 1 else 'trials'} with an RMSE that is not a finite number > 0 left out of the figures.",) if bad else ()
+    if not bad:
+        return ()
+    return (f"{bad} {'trial' if bad == 1 else 'trials'} with an RMSE that is not a finite number > 0 left out of the figures.",)
 
 
 def _page(contents: Contents, pictures: dict[str, Picture], notes: Sequence[str]) -> str:

@@ -144,7 +144,9 @@ def read_contents(folder: Path, *, storage: str | None = None) -> Contents:
     place = run_storage(run, given=storage)
     search = _read_search(place) if place.begun or storage is not None else None
     if strategy is None and search is None:
-        raise InputError(f"Expected run folder {str(folder)!r} to hold a strategy file or a study; name the storage if the study is elsewhere.")
+        raise InputError(
+            f"Expected run folder {str(folder)!r} to hold a strategy file or a study; name the storage if the study is elsewhere."
+        )
     return Contents(name=run.path.name, strategy=strategy, search=search)
 
 

@@ -129,8 +129,8 @@ def _stated(name: str, epsilons: Sequence[float], ask) -> tuple[list[Curve], lis
                 reason = str(one.details.get("reason", "not finite"))
     curves = [
         Curve(
-            accountant=accountant, direction=direction, kind=kind, epsilons=tuple(e for e, _, _ in points), deltas=tuple(d for _, d, _ in points),
-            errors=tuple(error for _, _, error in points) if kind == "estimate" else (),
+            accountant=accountant, direction=direction, kind=kind, epsilons=tuple(e for e, _, _ in points),
+            deltas=tuple(d for _, d, _ in points), errors=tuple(error for _, _, error in points) if kind == "estimate" else (),
         )
         for (accountant, direction, kind), points in found.items()
     ]

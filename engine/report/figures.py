@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from accountants.evidence import DIRECTIONS, REPLACE, Evidence
@@ -22,7 +21,7 @@ ERRORS = 2
 _LOWEST_DELTA = 1e-4
 """The δ axis ends at so much of the target's δ."""
 
-_SMALL = 8
+_MOST_TICKS = 8
 _NICE = (1.0, 1.2, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0)
 _TITLES = {
     "remove": "an example is removed", "add": "an example is added", "replace": "an example is replaced (both orders)",
@@ -225,7 +224,7 @@ def _curve(axis: Axes, curve: Curve, *, width: float, lowest: float) -> None:
     axis.fill_between(epsilons, low, [curve.deltas[i] + ERRORS * curve.errors[i] for i in known], alpha=0.2, linewidth=0, zorder=3, **look)
 
 
-def _curve_handle(accountant: str, kind: str) -> Line2D | tuple[Patch, Line2D]:
+def _curve_handle(accountant: str, kind: str) -> Line2D:
     if kind == "estimate":
         return Line2D(
             [], [], color=line_colour(accountant), linestyle=(0, (5, 2)), linewidth=1.6, label=f"{accountant}: estimate, no guarantee",
@@ -249,7 +248,7 @@ def _nice_ticks(axis: Axes, which: str, values: Sequence[float]) -> None:
     ticks = [step * 10.0**decade for decade in decades for step in steps if low <= step * 10.0**decade <= high]
     if len(ticks) < 3:
         spread = 10.0 ** math.floor(math.log10(high - low))
-        spread *= next(one for one in (0.1, 0.2, 0.5, 1.0) if (high - low) / (one * spread) <= _SMALL or one == 1.0)
+        spread *= next(one for one in (0.1, 0.2, 0.5, 1.0) if (high - low) / (one * spread) <= _MOST_TICKS or one == 1.0)
         ticks = [spread * i for i in range(math.ceil(low / spread), math.floor(high / spread) + 1)]
     line = axis.yaxis if which == "y" else axis.xaxis
     (axis.set_ylim if which == "y" else axis.set_xlim)(low, high)

@@ -39,7 +39,8 @@ img { max-width: 100%; height: auto; border: 1px solid var(--line); border-radiu
 .scroll { overflow-x: auto; margin: 1.2rem 0 .3rem; }
 table { border-collapse: collapse; width: 100%; font-size: .86rem; line-height: 1.4; }
 caption { text-align: left; font-weight: 600; font-size: .98rem; padding: .3rem 0; }
-th, td { text-align: left; vertical-align: top; padding: .32rem .7rem .32rem 0; border-bottom: 1px solid var(--line); font-variant-numeric: tabular-nums; }
+th, td { text-align: left; vertical-align: top; padding: .32rem .7rem .32rem 0; border-bottom: 1px solid var(--line); }
+td { font-variant-numeric: tabular-nums; }
 thead th { color: var(--soft); font-weight: 600; border-bottom: 2px solid var(--line); }
 tbody th { font-weight: 400; color: var(--soft); width: 40%; }
 td { overflow-wrap: anywhere; }

@@ -152,11 +152,12 @@ def _plan(strategy: Strategy, made: Certificate) -> Passage:
     return Passage(
         heading="What was fixed before the first certifying sample",
         paragraphs=(
-            f"A list of {count} {_plural(count, 'candidate')} (scheme, strategy and σ), the order in which they are tried, and for each the two tests "
-            f"below with all their numbers: how outputs are sampled, how many (N), the largest value a sample can have (B), and the threshold "
-            f"that the mean must not exceed.{fallback} The search and its pilots used other random numbers.",
+            f"A list of {count} {_plural(count, 'candidate')} (scheme, strategy and σ), the order in which they are tried, and for each the two "
+            "tests below with all their numbers: how outputs are sampled, how many (N), the largest value a sample can have (B), and the "
+            f"threshold that the mean must not exceed.{fallback} The search and its pilots used other random numbers.",
             f"The seed of the certifying samples, {plan.seed}, is derived by SHA-256 from this whole list and the run's seed "
-            f"{strategy.document['seeds'].get('run', 'unknown')}. Changing anything in the list, for whatever reason, would have drawn other samples.",
+            f"{strategy.document['seeds'].get('run', 'unknown')}. Changing anything in the list, for whatever reason, would have drawn other "
+            "samples.",
         ),
     )
 
@@ -215,8 +216,8 @@ def _bounds_alone(strategy: Strategy) -> Passage:
     return Passage(
         heading="What it rests on",
         paragraphs=(
-            f"No sample was drawn and nothing was selected by a test. The bounds in the table of evidence ({names or 'none'}) are deterministic and rounded towards more "
-            "privacy loss; each holds by itself, so the smallest may be used.",
+            f"No sample was drawn and nothing was selected by a test. The bounds in the table of evidence ({names or 'none'}) are deterministic "
+            "and rounded towards more privacy loss; each holds by itself, so the smallest may be used.",
         ),
     )
 

@@ -15,8 +15,8 @@ from tests.engine.report import runs
 
 VOID = {"meta", "img", "br"}
 ALLOWED = {
-    "html", "head", "meta", "title", "style", "body", "main", "section", "div", "nav", "ul", "li", "a", "h1", "h2", "h3", "p", "dl", "dt", "dd", "figure",
-    "img", "figcaption", "table", "caption", "thead", "tbody", "tr", "th", "td", "pre", "code", "footer",
+    "html", "head", "meta", "title", "style", "body", "main", "section", "div", "nav", "ul", "li", "a", "h1", "h2", "h3", "p", "dl", "dt", "dd",
+    "figure", "img", "figcaption", "table", "caption", "thead", "tbody", "tr", "th", "td", "pre", "code", "footer",
 }
 
 
@@ -146,7 +146,8 @@ def test_a_search_that_found_little_has_a_report(tmp_path, ends, figures):
 
 
 def test_values_that_cannot_be_drawn_are_counted(tmp_path):
-    report = build_report(runs.make_unfinished(tmp_path / "run", ends=(("nested_ra", 4, "complete", 1.5), ("nested_ra", 2, "complete", 0.0))))
+    ends = (("nested_ra", 4, "complete", 1.5), ("nested_ra", 2, "complete", 0.0))
+    report = build_report(runs.make_unfinished(tmp_path / "run", ends=ends))
     assert report.notes == ("1 trial with an RMSE that is not a finite number > 0 left out of the figures.",)
     assert report.notes[0] in page_of(report).texts
 
@@ -184,8 +185,8 @@ def test_a_browser_shows_it(report, tmp_path):
     if browser is None:
         pytest.skip("no chromium on PATH")
     command = [
-        browser, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}", "--host-resolver-rules=MAP * ~NOTFOUND",
-        "--dump-dom", report.page.as_uri(),
+        browser, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
+        "--host-resolver-rules=MAP * ~NOTFOUND", "--dump-dom", report.page.as_uri(),
     ]
     shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
     assert shown.count("<img ") == 4 and "The certificate, in words" in Page(shown).texts
