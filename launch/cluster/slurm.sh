@@ -31,14 +31,14 @@ start_ray() { # index of the node, options of `ray start`
 		--temp-dir="/tmp/ray-$SLURM_JOB_ID-$1" --dashboard-agent-listen-port=0 "${@:2}" &
 	started+=($!)
 }
-trap 'kill "${started[@]}" 2>/dev/null || true; wait' EXIT
+trap 'kill "${started[@]}" ${waiting:+"$waiting"} 2>/dev/null || true; wait' EXIT
 
-start_ray 0 --head --port="$port" --dashboard-host=127.0.0.1 --dashboard-port="$dashboard_port" --ray-client-server-port=0
+start_ray 0 --head --port="$port" --dashboard-host=127.0.0.1 --dashboard-port="$dashboard_port" --ray-client-server-port=$((port + 20000))
 for ((index = 1; index < ${#nodes[@]}; index++)); do
 	start_ray "$index" --address="$head_address:$port"
 done
 
-timeout 600 python - "$head_address:$port" "${#nodes[@]}" "$dashboard_port" <<'PYTHON'
+timeout 600 python - "$head_address:$port" "${#nodes[@]}" "$dashboard_port" <<'PYTHON' &
 import logging, socket, sys, time
 import ray
 
@@ -53,6 +53,14 @@ ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
 while sum(node["Alive"] for node in ray.nodes()) < nodes:
     time.sleep(1)
 PYTHON
+waiting=$!
+while kill -0 "$waiting" 2>/dev/null; do
+	for process in "${started[@]}"; do
+		kill -0 "$process" 2>/dev/null || { echo "A node's Ray has ended before the search began." >&2; exit 1; }
+	done
+	sleep 1
+done
+wait "$waiting"
 
 bandsmith submit --job-id "$SLURM_JOB_ID" --head-folder "/tmp/bandsmith-$SLURM_JOB_ID" --out "runs/$SLURM_JOB_ID" -- tune "$@" &
 search=$!
