@@ -13,6 +13,7 @@ import engine.environment  # noqa: F401 (before ray, always)
 from engine.configuration import Configuration
 from engine.environment import start_ray
 from engine.interruption import Interruption
+from engine.losses import losses_stay_with_their_trial
 from engine.outcome import RESOURCE, RMSE
 from engine.probe import probe_objective
 from engine.run_folder import RunFolder
@@ -136,7 +137,7 @@ def run_search(settings: SearchSettings, *, on_progress: Callable[[Progress], No
         space = study_space(study)
         trials = settings.trials or study.user_attrs.get(WANTED, TRIALS)
         study.set_user_attr(WANTED, trials)
-        study.set_user_attr(CHOSEN, settings.objective or study.user_attrs.get(CHOSEN, OBJECTIVE))
+        _choose_objective(study, settings.objective)
         searcher = StudySearcher(study=study, space=space, trials=trials, workers=settings.workers, on_progress=on_progress)
         logger.info("Study %s: %d trials wanted, seed %s.", study.study_name, trials, study.user_attrs["seed"])
         if study.user_attrs.get(ENDED) == trials:
@@ -157,11 +158,20 @@ def _search(settings: SearchSettings, study: optuna.Study, space: SearchSpace, s
         interruption = Interruption()
         with interruption.deferred():
             try:
-                _tuner(settings, study, space, searcher, interruption).fit()
+                with losses_stay_with_their_trial():
+                    _tuner(settings, study, space, searcher, interruption).fit()
             finally:
                 # Out of time, interrupted or an error: what was in flight is tried again when the search is resumed.
                 release_running(study, reason="interrupted")
                 write_trials(settings.folder.trials, study)
+
+
+def _choose_objective(study: optuna.Study, wanted: str | None) -> None:
+    before = study.user_attrs.get(CHOSEN)
+    objective = wanted or before or OBJECTIVE
+    if before is not None and objective != before:
+        logger.warning("Trials from here on run %s, earlier ones ran %s: their values may not be comparable.", objective, before)
+    study.set_user_attr(CHOSEN, objective)
 
 
 def open_or_create(settings: SearchSettings, storage: BaseStorage) -> optuna.Study:

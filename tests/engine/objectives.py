@@ -2,6 +2,7 @@
 
 import math
 import os
+import signal
 import time
 
 from engine.outcome import Outcome
@@ -49,7 +50,18 @@ def troubled(problem, *, bandwidth, **configuration):
 
 
 def lethal(problem, *, bandwidth, **configuration):
-    """Kills its worker at b = 1."""
+    """Kills its worker at b = 1, as the kernel would."""
     if bandwidth == 1:
-        os._exit(3)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return smooth(problem, bandwidth=bandwidth, **configuration)
+
+
+def greedy(problem, *, bandwidth, **configuration):
+    """Takes more memory at b = 1 than the machine is said to have, piece by piece."""
+    if bandwidth == 1:
+        held = []
+        for _ in range(int(os.environ["GREEDY_MIB"]) // 64):
+            held.append(b"x" * (64 * 2**20))
+            time.sleep(0.01)
+        time.sleep(10)
     return smooth(problem, bandwidth=bandwidth, **configuration)

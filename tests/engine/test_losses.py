@@ -18,8 +18,9 @@ Selected to kill: (Actor(fd45): job ID=01, task name=Act.__init__, pid=4742, act
     ("error", "what", "said"),
     [
         (ray.exceptions.RayActorError(error_msg="The actor died because its node has died. Node Id: dbf0"), NODE, "node died: "),
-        (ray.exceptions.RayActorError(error_msg="The actor died.", preempted=True), NODE, "node died: preempted"),
+        (ray.exceptions.RayActorError(error_msg="The actor died.", preempted=True), NODE, "node died: "),
         (ray.exceptions.NodeDiedError("unreachable"), NODE, "node died: "),
+        (ray.exceptions.ActorUnavailableError("Connection reset by peer", None), NODE, "node died or cannot be reached: "),
         (ray.exceptions.RayActorError(error_msg="connection error code 2.\nEnd of file"), WORKER, "worker died: connection error code 2. End of"),
         (ray.exceptions.WorkerCrashedError(), WORKER, "worker died: "),
         (ray.exceptions.OutOfMemoryError(OUT_OF_MEMORY), WORKER, "oom: "),
