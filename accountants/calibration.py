@@ -21,7 +21,7 @@ _RAISED = 6
 _LOWERED = 24
 _STEPS = (0.01, 1.0)
 _SLOPE = 20.0
-"""Smallest and largest step down in log σ; and how fast log δ rises as log σ falls where nothing is known yet, about what it does at δ = 1e-5."""
+"""Smallest and largest step down in log σ; how fast log δ rises as log σ falls where nothing is known yet (about that at δ = 1e-5)."""
 
 _ROOM = 1e-5
 """How far below the target's ε an ε must lie, so that δ at the target's ε, with rounding of its own, is below the target's as well."""

@@ -61,6 +61,11 @@ def _at_non_negative(epsilon: np.ndarray, mu: np.ndarray) -> tuple[np.ndarray, n
     return delta, _EPS * first * conditioning
 
 
+def interval_probabilities(z: np.ndarray) -> np.ndarray:
+    """(..., n−1) float64: Φ(z_{k+1}) − Φ(z_k) along the last axis of ascending z, (..., n), from whichever tail loses fewer digits."""
+    return np.where(z[..., 1:] > 0, ndtr(-z[..., :-1]) - ndtr(-z[..., 1:]), np.diff(ndtr(z), axis=-1))
+
+
 def gaussian_epsilon(*, delta: float, mu: float) -> float:
     """The smallest real ε (possibly negative) with δ_G(ε; μ) <= δ, rounded up by less than about 1e-12."""
     delta, mu = checks.between(0, 1, delta=delta), checks.positive(mu=mu)

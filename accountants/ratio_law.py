@@ -16,6 +16,8 @@ import math
 import numpy as np
 from scipy.special import ndtr
 
+from accountants.gaussian import interval_probabilities
+
 _POINTS = 800
 """A law is moved to half its step whenever fewer points than this carry it."""
 
@@ -115,9 +117,8 @@ def _spread_law(*, step: float, first: int, z: np.ndarray, mu: float, constant: 
 
 
 def _cell_probabilities(z: np.ndarray) -> tuple[np.ndarray, float, float]:
-    """Normal probabilities between neighbouring z, below the first and above the last; each difference is taken in the smaller tail."""
-    inside = np.where(z[:-1] < 0, np.diff(ndtr(z)), -np.diff(ndtr(-z)))
-    return inside, float(ndtr(z[0])), float(ndtr(-z[-1]))
+    """Normal probabilities between neighbouring z, below the first and above the last."""
+    return interval_probabilities(z), float(ndtr(z[0])), float(ndtr(-z[-1]))
 
 
 def _power(law: RatioLaw, times: int) -> RatioLaw:

@@ -212,8 +212,8 @@ def _matrix_row(problem: Problem, scheme: BallsInBins, name: str, strategy: Dens
         row = dataclasses.replace(row, note=str(error))
     else:
         row = dataclasses.replace(
-            row, bandwidth=strategy.bandwidth, sigma=best.sigma, rmse=strategy.rmse(sigma=best.sigma, participations=problem.participations),
-            kind=best.evidence[0].kind, accountant=best.accountant, samples=0,
+            row, bandwidth=strategy.bandwidth, sigma=best.sigma, kind=best.evidence[0].kind, accountant=best.accountant, samples=0,
+            rmse=strategy.rmse(sigma=best.sigma, participations=problem.participations),
         )
     return dataclasses.replace(row, seconds=time.perf_counter() - started)
 

@@ -18,7 +18,7 @@ import scipy.fft
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from accountants.balls_in_bins.conversion import smallest_epsilon
-from accountants.gaussian import gaussian_delta_bounds
+from accountants.gaussian import gaussian_delta_bounds, interval_probabilities
 from search_spaces.errors import NumericalError
 
 LARGEST_GRID = {"exact": 2**20, "bound": 2**18}
@@ -263,17 +263,12 @@ def _z(allocation: Allocation, x: np.ndarray) -> np.ndarray:
         return (np.log(allocation.bins * x) + 0.5 * allocation.bin_mu**2) / allocation.bin_mu
 
 
-def _increments(z: np.ndarray) -> np.ndarray:
-    """Φ(z_{k+1}) − Φ(z_k), from whichever tail loses fewer digits."""
-    return np.where(z[1:] > 0, ndtr(-z[:-1]) - ndtr(-z[1:]), np.diff(ndtr(z)))
-
-
 def _grid_law(allocation: Allocation, grid: _Grid) -> tuple[np.ndarray, float]:
     """(cells+1,) mass of one summand e^{vz−v²/2}/q within the grid, cells split to keep mass and mean; and the mass below the grid."""
     edges = grid.summands
     z = _z(allocation, edges)
-    mass = _increments(z)
-    mean = _increments(z - allocation.bin_mu) / allocation.bins
+    mass = interval_probabilities(z)
+    mean = interval_probabilities(z - allocation.bin_mu) / allocation.bins
     right = np.clip((mean - edges[:-1] * mass) / grid.step, 0.0, mass)
     law = np.zeros(grid.cells + 1)
     law[1:] += right

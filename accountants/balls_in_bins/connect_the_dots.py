@@ -14,6 +14,7 @@ from scipy.special import ndtr
 
 from accountants.balls_in_bins.conversion import smallest_epsilon
 from accountants.balls_in_bins.hazards import Mixture
+from accountants.gaussian import interval_probabilities
 
 _REACH = 9.5
 """Standard deviations kept; Φ(−9.5) = 1e-21 is what each step adds to the mass at infinity."""
@@ -78,8 +79,8 @@ def mixture_losses(mixture: Mixture, *, sigma: float, direction: str, interval: 
         at, slope = _log_ratio(mixture, y, sigma)
         y -= (at - grid[1:-1]) / slope
     edges = np.r_[table[0], np.clip(np.maximum.accumulate(y), table[0], table[-1]), table[-1]]
-    under_mixture = mixture.weights @ _increments((edges[None, :] - mixture.means[:, None]) / sigma)
-    under_null = _increments(edges[None, :] / sigma)[0]
+    under_mixture = mixture.weights @ interval_probabilities((edges[None, :] - mixture.means[:, None]) / sigma)
+    under_null = interval_probabilities(edges[None, :] / sigma)[0]
     if direction == "remove":
         beyond = float(mixture.weights @ ndtr(-(table[-1] - mixture.means) / sigma))
         below = float(mixture.weights @ ndtr((table[0] - mixture.means) / sigma))
@@ -111,11 +112,6 @@ def _log_ratio(mixture: Mixture, y: np.ndarray, sigma: float) -> tuple[np.ndarra
     terms = np.exp(exponents - largest)
     total = weights @ terms
     return largest + np.log(total), np.maximum((weights * means) @ terms / total, 1e-300) / sigma**2
-
-
-def _increments(z: np.ndarray) -> np.ndarray:
-    """Differences of Φ along the last axis, from whichever tail loses fewer digits."""
-    return np.where(z[..., 1:] > 0, ndtr(-z[..., :-1]) - ndtr(-z[..., 1:]), np.diff(ndtr(z), axis=-1))
 
 
 def compose(parts: list[LossDistribution]) -> LossDistribution:

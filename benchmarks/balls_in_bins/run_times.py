@@ -13,7 +13,7 @@ AXES = ("delta", "epochs", "bins", "bandwidth")
 
 
 def jobs(*, paper: bool) -> list[Job]:
-    """BSR with b = 100, k = 10, p = 4 (reduced: b = 50, k = 4), one of δ, T = kb, b at about the same T, and p changed at a time; targets."""
+    """BSR with b = 100, k = 10, p = 4 (reduced: b = 50, k = 4); one of δ, T, b at about the same T, and p is changed at a time; targets."""
     if paper:
         middle, values = {"bins": 100, "epochs": 10, "bandwidth": 4, "delta": 1e-5}, {
             "delta": (1e-3, 1e-4, 1e-6, 1e-7, 1e-8), "epochs": (1, 3, 30, 100), "bins": (25, 50, 200, 400), "bandwidth": (1, 2, 3, 5),
@@ -48,7 +48,8 @@ def report(found: Sequence[dict[str, object]]) -> str:
     (seconds,) = parts["targets"]
     return "\n\n".join((
         f"CPU seconds of one ε at δ, both directions, σ = {SIGMA:g}; Monte Carlo with {measure.SAMPLES_TIMES_DELTA}/δ samples (scaled from "
-        f"{measure.MOST_TIMED_SAMPLES} where that is fewer);\n'renyi sum' is the exact sum at α = {measure.PUBLISHED_ORDER}; cc by AM–GM bounds",
+        f"{measure.MOST_TIMED_SAMPLES} where that is fewer);\n'renyi sum' is the exact sum at α = {measure.PUBLISHED_ORDER}; "
+        "cc by AM–GM bounds",
         table(("p", "b", "T", "δ", *NAMES), [
             (row["bandwidth"], row["bins"], row["bins"] * row["epochs"], f"{row['delta']:g}", *(f"{row[name]:.2f}" for name in NAMES))
             for row in parts["run_times"]

@@ -21,7 +21,8 @@ def compare(
     matrix: Annotated[
         list[Path] | None,
         typer.Option(
-            metavar="FILE", help="C as a NumPy .npy file, T×T, lower triangular, entries >= 0: a row for it under balls_in_bins; may be repeated.",
+            metavar="FILE", help="C as a NumPy .npy file, T×T, lower triangular, entries >= 0: a row for it under balls_in_bins; "
+            "may be repeated.",
         ),
     ] = None,
     samples: options.Samples = None,

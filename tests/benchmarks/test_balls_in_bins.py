@@ -60,7 +60,7 @@ def smallest(monkeypatch):
     kept = {
         sigma_against_epsilon: lambda key: key["epochs"] == 1, run_times: lambda key: True,
         truncations: lambda key: key["order"] == 4 and key["epochs"] == 1 and key["truncated_to"] < 4,
-        directions: lambda key: key["bins"] == 4 or key["family"] == "DP-SGD" and key["measurement"] == "directions" and key["epochs"] == 1,
+        directions: lambda key: key["bins"] == 4 or (key["family"], key["measurement"], key["epochs"]) == ("DP-SGD", "directions", 1),
         dp_sgd: lambda key: key.get("multiplier") == 2.5 and key["bins"] == 16 or key.get("order") == 8,
         winners: lambda key: key["bins"] == 8 and key["bandwidth"] == 1 and key["multiplier"] > 1,
     }
@@ -71,9 +71,9 @@ def smallest(monkeypatch):
 
 
 WORDS = {
-    "sigma_against_epsilon": ("BLT is left out", "over Monte Carlo", "σ/norm that ε needs"), "run_times": ("CPU seconds", "3.00", "majorant, the same"),
-    "directions": ("Exact add is above exact remove in 0 of",), "truncations": ("BISR-64, b=32, k=1",),
-    "dp_sgd": ("random_allocation is not installed", "absent"), "winners": ("DP-SGD, b=8", "majorant"),
+    "sigma_against_epsilon": ("BLT is left out", "over Monte Carlo", "σ/norm that ε needs"),
+    "run_times": ("CPU seconds", "3.00", "majorant, the same"), "directions": ("Exact add is above exact remove in 0 of",),
+    "truncations": ("BISR-64, b=32, k=1",), "dp_sgd": ("random_allocation is not installed", "absent"), "winners": ("DP-SGD, b=8", "majorant"),
 }
 
 

@@ -123,7 +123,8 @@ class TestRows:
         assert row.ratio_to_cyclic_poisson == row.rmse / reference.rmse
         assert [(done, total) for _, done, total in told] == [(1, 3), (2, 3), (3, 3)] and "C.npy" in told[1][0]
         mechanism = make_mechanism(scheme=BallsInBins(iterations=16, participations=4), strategy=strategy, sigma=1.0)
-        meets = lambda sigma: max(e.delta for e in ACCOUNTANTS[row.accountant].delta(mechanism.with_sigma(sigma), epsilon=4.0)) <= 1e-3
+        accountant = ACCOUNTANTS[row.accountant]
+        meets = lambda sigma: max(e.delta for e in accountant.delta(mechanism.with_sigma(sigma), epsilon=4.0)) <= 1e-3
         assert meets(row.sigma * (1 + tolerances.LAST_DIGITS)) and not meets(row.sigma * (1 - 2 * compare.MATRIX_TOLERANCE))
 
     def test_a_matrix_without_a_sigma_says_why(self, monkeypatch):

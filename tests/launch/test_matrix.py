@@ -1,4 +1,4 @@
-"""`--matrix FILE.npy` in `account`, `calibrate` and `compare`: balls-in-bins with any matrix, and every file or option that does not fit refused."""
+"""`--matrix FILE.npy` in `account`, `calibrate` and `compare`: balls-in-bins with any matrix; what does not fit is refused."""
 
 import pickle
 
