@@ -41,6 +41,9 @@ MAX_SAMPLES: Mapping[str, int] = {"tilted": 400_000, "tail-sum": 1_500_000, "pub
 
 BLOCKS_PER_TASK = 16
 
+WITHOUT_EFFECT = ("optuna", "ray")
+"""Recorded packages on whose version no certifying sample depends."""
+
 Progress = Callable[[str, int, int], None]
 DrawTest = Callable[[Plan, int, str, Sequence[int], Callable[[str], None]], Iterator[list[BlockSums]]]
 """(plan, candidate, direction, blocks, on_wait) → the sums of these blocks of that test, chunk by chunk in any order; `on_wait` is told in
@@ -283,5 +286,6 @@ def _inputs(
     described = [mechanism_to_dict(Mechanism(scheme=scheme, strategy=strategy, sigma=1.0)) for scheme, strategy in choices]
     return {
         "problem": dataclasses.asdict(problem), "choices": [{name: one[name] for name in one if name != "sigma"} for one in described],
-        "certificate": certificate, "seed": seed, "max_samples": max_samples, "pilot_samples": PILOT_SAMPLES, "versions": versions(),
+        "certificate": certificate, "seed": seed, "max_samples": max_samples, "pilot_samples": PILOT_SAMPLES,
+        "versions": {name: version for name, version in versions().items() if name not in WITHOUT_EFFECT},
     }
