@@ -62,7 +62,14 @@ class Stage:
         return max(whole - (now - self.latest), 0.0)
 
 
-class Lines:
+class _Told:
+    """Whoever is told stays here: Ray Tune pickles its search, and with it this, and a copy says nothing."""
+
+    def __reduce__(self) -> tuple[Callable[[], Report], tuple[()]]:
+        return _nobody, ()
+
+
+class Lines(_Told):
     """Plain lines, `[done/total] text (time left)`: at each new stage, at its end, and in between as `STEP` and `SECONDS` say.
 
     Args:
@@ -91,7 +98,7 @@ class Lines:
             self._printed, self._line = (done, now), line
 
 
-class Bar:
+class Bar(_Told):
     """A bar on a terminal: trials or blocks done, time so far, time left, and what is being done.
 
     Args:
@@ -145,6 +152,14 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s"
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def _nobody() -> Report:
+    return _say_nothing
+
+
+def _say_nothing(text: str, done: int, total: int) -> None:
+    """What a copy does."""
 
 
 def _time_left_column(left: Callable[[], str]):

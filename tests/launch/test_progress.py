@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import pickle
 
 import pytest
 from rich.console import Console
@@ -129,6 +130,14 @@ def test_the_bar_cuts_long_texts_on_a_narrow_terminal(clock):
         console.print(bar.progress.get_renderable())
     (line,) = capture.get().splitlines()
     assert len(line) <= 70 and "1/2" in line and "…" in line
+
+
+@pytest.mark.parametrize("make", [Lines, lambda file: Bar(Console(force_terminal=True, file=file))])
+def test_a_search_that_is_pickled_takes_a_silent_copy_along(make):
+    file = io.StringIO()
+    copy = pickle.loads(pickle.dumps(make(file)))
+    copy("search", 1, 2)
+    assert file.getvalue() == ""
 
 
 def test_progress_leaves_stdout_alone(capsys):
