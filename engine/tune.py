@@ -48,7 +48,7 @@ class TuneSettings:
       certificate: a word of `engine.certification.CERTIFICATES`; None means `tilted`, and on `resume` what the run was last asked for.
       max_samples: the most samples of one certifying test; None means that certificate's default, and on `resume` as with `certificate`.
       seed: of all random numbers; on `resume` the study's own is used.
-      workers: trials and certifying tasks at once; None means one per CPU core.
+      workers: trials and certifying tasks at once; None means one per CPU core, or as many as the cluster can run.
       gpus_per_trial: GPUs of each.
       out: folder to write, which must not exist; None means runs/ with a time stamp.
       resume: folder of an interrupted run to continue.
