@@ -1,6 +1,7 @@
 """Runs the table: measures what the results file lacks, then writes the report and the plots from it."""
 
 import argparse
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Sequence
@@ -88,16 +89,32 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--schemes", help="comma-separated; all by default")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=1, help="measurements at once, on Ray where more than one")
+    parser.add_argument("--report-only", action="store_true", help="measure nothing: report and plot what the results file holds")
     arguments = parser.parse_args(words)
     arguments.out.mkdir(parents=True, exist_ok=True)
     results, grid = Results(arguments.out / "results.jsonl"), GRIDS[arguments.cells]
     table = Table(grid, schemes=arguments.schemes and arguments.schemes.split(","), seed=arguments.seed)
-    work = functools.partial(run, results=results, workers=arguments.workers)
-    frame = frames.rows(work(list(table.rows())))
-    report = markdown(frame, findings(frame, grid.anchor))
-    (arguments.out / "table.md").write_text(report, encoding="utf-8")
-    print(report)
-    draw(table, frame, work, arguments.out)
+    work = functools.partial(known if arguments.report_only else functools.partial(run, workers=arguments.workers), results=results)
+    with _session(1 if arguments.report_only else arguments.workers):
+        frame = frames.rows(work(list(table.rows())))
+        report = markdown(frame, findings(frame, grid.anchor))
+        (arguments.out / "table.md").write_text(report, encoding="utf-8")
+        print(report)
+        draw(table, frame, work, arguments.out)
+
+
+def _session(workers: int) -> contextlib.AbstractContextManager:
+    """One Ray session for all kinds of measurements, where Ray is wanted."""
+    if workers == 1:
+        return contextlib.nullcontext()
+    from engine.environment import start_ray
+
+    return start_ray(workers=workers)
+
+
+def known(jobs: Sequence[Job], results: Results) -> list[dict[str, object]]:
+    """Key and values of every job that has been measured."""
+    return [job.key | results[job.key] for job in jobs if job.key in results and "failure" not in results[job.key]]
 
 
 def draw(table: Table, frame: pd.DataFrame, work: Callable, out: Path) -> None:

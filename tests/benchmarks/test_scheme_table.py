@@ -5,8 +5,9 @@ import json
 
 import pytest
 
+from benchmarks.jobs import run
 from benchmarks.scheme_table import frames, grid
-from benchmarks.scheme_table.__main__ import main
+from benchmarks.scheme_table.__main__ import Table, main
 from benchmarks.scheme_table.findings import findings
 from benchmarks.store import Results
 from engine.certification import certify
@@ -69,6 +70,27 @@ def test_second_run_measures_only_what_is_missing(folder, tmp_path, capsys):
     assert capsys.readouterr().err.count("\n") == 1
     assert (tmp_path / "table.md").read_text() == (folder / "table.md").read_text()
     assert (tmp_path / "results.jsonl").read_text() == "".join(lines[:-1]) + lines[-1]
+
+
+def test_a_report_alone_measures_nothing(folder, tmp_path, capsys):
+    lines = (folder / "results.jsonl").read_text().splitlines(keepends=True)
+    rows = [line for line in lines if '"row"' in line]
+    (tmp_path / "results.jsonl").write_text("".join(rows[:3]))
+    capsys.readouterr()
+    main(["--out", str(tmp_path), "--cells", "small", "--schemes", SCHEMES, "--report-only"])
+    assert capsys.readouterr().err == "" and (tmp_path / "results.jsonl").read_text() == "".join(rows[:3])
+    assert "nested_ra standard" in (tmp_path / "table.md").read_text()
+    assert [path.stem for path in tmp_path.glob("*.png")] == ["optimal_coefficients"]
+
+
+@pytest.mark.slow
+def test_two_workers_measure_the_same(folder, tmp_path):
+    chosen = "cyclic_poisson,cyclic_ra"
+    rows = Table(SMALL, schemes=chosen.split(","), seed=0).rows()
+    found = run(list(rows), Results(tmp_path / "results.jsonl"), workers=2)
+    apart = lambda row: {name: value for name, value in row.items() if not name.endswith("seconds")}
+    alone = [row for row in measurements(folder, "row") if row["scheme"] in chosen]
+    assert [apart(row) for row in found] == [apart(row) for row in alone]
 
 
 def test_another_seed_is_another_measurement(folder):
