@@ -158,6 +158,11 @@ class _LogHandler(logging.FileHandler):
     def handleError(self, record: logging.LogRecord) -> None:
         """Called inside `except`; the message is lost."""
 
+    def close(self) -> None:
+        """What is still to be written is lost where it cannot be."""
+        with contextlib.suppress(OSError):
+            super().close()
+
 
 def _time_stamp() -> str:
     return datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")

@@ -1,9 +1,11 @@
 """Run folders: one writer at a time, scratch space that goes away, a log that keeps the terminal clean."""
 
 import logging
+import shutil
 
 import pytest
 
+from engine import run_folder
 from engine.run_folder import RunFolder
 from search_spaces.errors import InputError
 
@@ -54,3 +56,21 @@ def test_messages_go_to_the_log_and_not_to_the_terminal(tmp_path, capfd):
     assert [line.split(": ", 1)[1] for line in text.splitlines()] == ["one", "two", "three"]
     assert capfd.readouterr() == ("", "")
     assert logging.getLogger("ray").handlers == before
+
+
+def test_a_full_disk_is_refused_before_anything_is_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_folder.shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(2**40, 2**40 - 2**20, 2**20))
+    with pytest.raises(InputError, match="at least 16 MiB free, not 1.0"):
+        RunFolder.create(tmp_path / "some" / "run")
+    with pytest.raises(InputError, match="16 MiB"), RunFolder.existing(tmp_path).writing():
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_log_that_cannot_be_written_stops_nothing_and_prints_nothing(tmp_path, capfd):
+    folder = RunFolder.create(tmp_path / "run")
+    with folder.writing():
+        (handler,) = logging.getLogger("bandsmith").handlers
+        handler.setStream(open("/dev/full", "w")).close()
+        logging.getLogger("bandsmith").error("lost")
+    assert capfd.readouterr() == ("", "")

@@ -58,6 +58,7 @@ def test_failures_stay_with_their_trial_and_the_search_goes_on(ray_session, fold
     assert {trial.state for trial in trials[:6]} == {TrialState.FAIL}
     assert trials[6].user_attrs["bandwidth"] == 100
     assert result.done == 12 and result.states.get("RUNNING", 0) == 0
+    assert result.failed == sum(trial.state is TrialState.FAIL and "cached" not in trial.user_attrs for trial in trials) >= 6
     assert result.best and result.best[0].rmse == min(trial.value for trial in trials if trial.state is TrialState.COMPLETE)
     assert [progress.done for progress in told] == list(range(1, 13))
     assert folder.trials.read_text().count("\n") == 1 + len(trials)
