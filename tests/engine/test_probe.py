@@ -28,4 +28,4 @@ def test_a_resumed_search_runs_what_it_was_started_with(caplog):
     _choose_objective(study, "mine:f")
     assert f"run mine:f, earlier ones ran {OBJECTIVE}" in caplog.text
     _choose_objective(study, None)
-    assert study.user_attrs[CHOSEN] == "mine:f" and len(caplog.records) == 1
+    assert study.user_attrs[CHOSEN] == "mine:f" and caplog.text.count("earlier ones ran") == 1
