@@ -18,6 +18,7 @@ import numpy as np
 from accountants.fixed_size import tightest
 from accountants.tightest import tightest_bound
 from engine.configuration import FIRST_TAIL, NORM_ONLY, best_r
+from engine.deterministic import TOLERANCE as BOUND_TOLERANCE
 from engine.objective import evaluate
 from engine.outcome import Outcome
 from search_spaces import checks
@@ -74,6 +75,7 @@ class ComparisonRow:
       multiple_of_limit: rmse over the smallest RMSE a scheme with fixed participations can have; None where the adjacency is `replace`, and
         for a given matrix, to which that limit need not apply.
       samples: samples of its estimate, 0 for a bound.
+      bound_sigma, bound_rmse, bound_accountant: for balls-in-bins, what the best deterministic accountant allows for the same configuration.
       configurations: how many were solved.
       seconds: wall time for this scheme.
       note: why some configurations, or all, could not be ranked; else empty.
@@ -92,6 +94,9 @@ class ComparisonRow:
     ratio_to_cyclic_poisson: float | None = None
     multiple_of_limit: float | None = None
     samples: int | None = None
+    bound_sigma: float | None = None
+    bound_rmse: float | None = None
+    bound_accountant: str | None = None
     configurations: int = 0
     seconds: float = 0.0
     note: str = ""
@@ -156,6 +161,23 @@ def best_of_scheme(problem: Problem, part: SchemeSpace, *, samples: int, seed: i
     return dataclasses.replace(
         row, bandwidth=bandwidth, r=r, sigma=best.sigma, rmse=best.rmse, rmse_standard_error=best.rmse_standard_error, kind=best.kind,
         accountant=best.accountant, multiple_of_limit=best.multiple_of_limit, samples=best.samples,
+    )
+
+
+def _with_bound(problem: Problem, part: SchemeSpace, *, samples: int, seed: int) -> ComparisonRow:
+    """`best_of_scheme`, with a deterministic σ beside the estimated one where the scheme is balls-in-bins."""
+    started, row = time.perf_counter(), best_of_scheme(problem, part, samples=samples, seed=seed)
+    if part.scheme != BallsInBins.name or row.kind != "estimate":
+        return row
+    scheme = BallsInBins(iterations=problem.iterations, participations=problem.participations, bandwidth=row.bandwidth)
+    strategy = harmonic(iterations=problem.iterations, bandwidth=row.bandwidth, r=row.r)
+    try:
+        best = tightest_bound(scheme, strategy, epsilon=problem.epsilon, delta=problem.delta, tolerance=BOUND_TOLERANCE)
+    except CalibrationError:
+        return row
+    return dataclasses.replace(
+        row, bound_sigma=best.sigma, bound_rmse=strategy.rmse(sigma=best.sigma, participations=problem.participations),
+        bound_accountant=best.accountant, seconds=time.perf_counter() - started,
     )
 
 
@@ -343,12 +365,12 @@ def _rows(space: SearchSpace, *, samples: int, seed: int, workers: int) -> Itera
     """The rows as they get done, in this process or on Ray."""
     if workers == 1:
         for part in space.schemes:
-            yield best_of_scheme(space.problem, part, samples=samples, seed=seed)
+            yield _with_bound(space.problem, part, samples=samples, seed=seed)
         return
     from engine.environment import ray, start_ray
 
     with start_ray(workers=workers):
-        task = ray.remote(num_cpus=1)(best_of_scheme)
+        task = ray.remote(num_cpus=1)(_with_bound)
         # The schemes with the most work come last in `SCHEMES`; started first, they do not leave one worker alone at the end.
         pending = [task.remote(space.problem, part, samples=samples, seed=seed) for part in reversed(space.schemes)]
         while pending:

@@ -90,6 +90,8 @@ def print_comparison(rows: Sequence[ComparisonRow]) -> None:
     for row in rows:
         if row.note:
             print(f"{_compared(row)}: {row.note}")
+        if row.bound_sigma is not None:
+            print(f"{row.scheme}: deterministic bound sigma {row.bound_sigma:.4f} by {row.bound_accountant}, RMSE {row.bound_rmse:.4f}")
     if len({row.adjacency for row in rows}) > 1:
         print(NOT_COMPARABLE)
 

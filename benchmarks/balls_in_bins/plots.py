@@ -8,6 +8,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from benchmarks.balls_in_bins.cases import Case
 
@@ -39,9 +40,14 @@ def panels(count: int, *, columns: int) -> tuple[plt.Figure, list[plt.Axes]]:
 
 
 def save(figure: plt.Figure, axes: Sequence[plt.Axes], path: Path) -> None:
-    """Grids everywhere, a legend in the first panel."""
+    """Grids everywhere, plain numbers at 1, 2 and 5 of a logarithmic axis (1 alone on a long one), a legend in the first panel."""
     for axis in axes:
         axis.grid(alpha=0.3, which="both")
+        for scale, (low, high) in ((axis.xaxis, axis.get_xlim()), (axis.yaxis, axis.get_ylim())):
+            if scale.get_scale() == "log":
+                scale.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 300 * low else (1.0,)))
+                scale.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+                scale.set_minor_formatter(NullFormatter())
     axes[0].legend(fontsize=7)
     figure.savefig(path, dpi=120)
     plt.close(figure)

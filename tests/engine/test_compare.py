@@ -13,9 +13,11 @@ from accountants.registry import ACCOUNTANTS
 from engine import compare
 from search_spaces.dense_strategies import DenseStrategy, inverse_square_root, make_mechanism
 from search_spaces.errors import CalibrationError, InputError
+from search_spaces.mechanism import Mechanism
 from search_spaces.problem import Problem
 from search_spaces.schemes import BallsInBins
 from search_spaces.space import SchemeSpace, position_from_r
+from search_spaces.strategies import harmonic
 from tests import tolerances
 
 SMALL = Problem(iterations=64, participations=4, epsilon=4.0, delta=1e-3)
@@ -126,6 +128,18 @@ class TestRows:
         accountant = ACCOUNTANTS[row.accountant]
         meets = lambda sigma: max(e.delta for e in accountant.delta(mechanism.with_sigma(sigma), epsilon=4.0)) <= 1e-3
         assert meets(row.sigma * (1 + tolerances.LAST_DIGITS)) and not meets(row.sigma * (1 - 2 * compare.MATRIX_TOLERANCE))
+
+    def test_balls_in_bins_has_a_deterministic_sigma_beside_the_estimate(self):
+        problem = dataclasses.replace(SMALL, iterations=16)
+        row, other = compare.compare(problem, schemes=["cyclic_ra", "balls_in_bins"], bandwidths=[2], samples=2048, workers=1)
+        row, other = (row, other) if row.scheme == "balls_in_bins" else (other, row)
+        assert other.bound_sigma is None and row.kind == "estimate"
+        mechanism = Mechanism(
+            scheme=BallsInBins(iterations=16, participations=4, bandwidth=2), strategy=harmonic(iterations=16, bandwidth=2, r=row.r), sigma=1.0,
+        )
+        bound = ACCOUNTANTS[row.bound_accountant].delta(mechanism.with_sigma(row.bound_sigma), epsilon=problem.epsilon)
+        assert {e.kind for e in bound} == {"bound"} and max(e.delta for e in bound) <= problem.delta
+        assert row.bound_sigma >= 0.97 * row.sigma and row.bound_rmse / row.rmse == pytest.approx(row.bound_sigma / row.sigma)
 
     def test_a_matrix_without_a_sigma_says_why(self, monkeypatch):
         stubbed(monkeypatch, lambda scheme, bandwidth, position: 1.0)

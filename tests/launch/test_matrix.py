@@ -138,6 +138,7 @@ def test_compare_has_a_row_for_every_matrix(bandsmith, folder, written):
     ]
     assert rows[0]["kind"] == "estimate" and all(row["kind"] == "bound" and row["rmse"] > 0 for row in rows[1:])
     table = bandsmith(f"{COMPARE} --matrix C.npy").out
+    assert f"deterministic bound sigma {rows[0]['bound_sigma']:.4f}" in table
     assert "balls_in_bins, C.npy" in table and f"{rows[1]['rmse']:.4f}" in table
 
 
