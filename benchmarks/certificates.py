@@ -2,7 +2,8 @@
 
 Each case runs in a fresh process, compilation included, one strategy with σ to be found. The rows `published` and `tail_sum` are the
 samples these procedures need for one candidate and both directions at thresholds δ/2 and 0.9δ, with seconds extrapolated from the
-plain sampling rate measured in the same run; the rows `certified` are measured. With `--alphas 2 3` there is a row `tilted` for each of
+plain sampling rate measured in the same run; the rows `certified` are measured, of each direction the drawing alone (with the remove test's
+table), beside the whole of the case (pilot, trials, tables, tests, compilation). With `--alphas 2 3` there is a row `tilted` for each of
 these numbers of replicas: the remove test alone at the certified σ and threshold 0.9δ, its table and its sampling rate measured.
 """
 
@@ -16,6 +17,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from engine.certification import DrawTest
     from search_spaces.mechanism import Mechanism
 
 CASES = (("min_sep_ra", 128, 0.02, 1e-5), ("nested_ra", 128, 0.05, 1e-5), ("min_sep_ra", 128, 0.02, 1e-8), ("nested_ra", 128, 0.05, 1e-8))
@@ -36,13 +38,16 @@ def run_case(scheme: str, bandwidth: int, r: float, delta: float, seed: int, alp
     from accountants.monte_carlo.simulation import Simulation
     from accountants.monte_carlo.streams import Stream
     from accountants.tail_sum import samples_needed
-    from engine.certification import certify
+    from engine.certification import certify_best
+    from search_spaces.problem import Problem
     from search_spaces.schemes import make_scheme
     from search_spaces.strategies import harmonic
 
     law = make_scheme(scheme, iterations=1024, participations=4, bandwidth=bandwidth)
     strategy = harmonic(iterations=1024, bandwidth=bandwidth, r=r)
-    made = certify(scheme=law, strategy=strategy, epsilon=EPSILON, delta=delta, seed=seed)
+    drawing: dict[str, float] = {}
+    problem = Problem(iterations=law.iterations, participations=law.participations, epsilon=EPSILON, delta=delta)
+    made = certify_best(problem, [(law, strategy)], certificate="tilted", seed=seed, draw=timed(drawing))
     seconds = time.perf_counter() - started
     simulation, stream = Simulation(scheme=law, strategy=strategy), Stream(seed=seed, purpose="estimate")
     timed = time.perf_counter()
@@ -57,11 +62,28 @@ def run_case(scheme: str, bandwidth: int, r: float, delta: float, seed: int, alp
         "seconds": seconds, "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, "plain": plain,
         "rate": rate, "sigma": made.mechanism.sigma, "root": root.sigma,
         "tests": [
-            {"direction": test.direction, "sampler": test.sampler, "alpha": test.alpha, "samples": test.samples, "bound": test.bound}
+            {
+                "direction": test.direction, "sampler": test.sampler, "alpha": test.alpha, "samples": test.samples, "bound": test.bound,
+                "seconds": drawing.get(test.direction, 0.0),
+            }
             for test in made.certificate.chosen.tests
         ],
         "tilted": [tilted(made.mechanism, alpha=alpha, delta=delta, seed=seed) for alpha in alphas],
     }
+
+
+def timed(seconds: dict[str, float]) -> "DrawTest":
+    """`draw_test` that adds the seconds it takes to those of its direction."""
+    from engine.certification import draw_test
+
+    def draw(plan, candidate, direction, blocks, on_wait):
+        started = time.perf_counter()
+        for sums in draw_test(plan, candidate, direction, blocks, on_wait):
+            seconds[direction] = seconds.get(direction, 0.0) + time.perf_counter() - started
+            yield sums
+            started = time.perf_counter()
+
+    return draw
 
 
 def tilted(mechanism: "Mechanism", *, alpha: int, delta: float, seed: int) -> dict[str, object]:
@@ -98,7 +120,8 @@ def show(scheme: str, delta: float, result: dict[str, object]) -> None:
         print(f"{scheme:12} {delta:8.0e} {method:10} {'both':7} {samples:14,d} {samples / result['rate']:12,.0f} s extrapolated")
     for test in result["tests"]:
         sampler = test["sampler"] + (f" α={test['alpha']}" if test["sampler"] == "tilted" else "")
-        print(f"{scheme:12} {delta:8.0e} {'certified':10} {test['direction']:7} {test['samples']:14,d}   {sampler}, B={test['bound']:.3g}")
+        start = f"{scheme:12} {delta:8.0e} {'certified':10} {test['direction']:7}"
+        print(f"{start} {test['samples']:14,d} {test['seconds']:12,.1f} s {sampler}, B={test['bound']:.3g}")
     for row in result["tilted"]:
         start = f"{scheme:12} {delta:8.0e} {'tilted α=' + str(row['alpha']):10} {'remove':7}"
         if "reason" in row:
