@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import sqlalchemy
+from optuna.exceptions import StorageInternalError
 from optuna.storages import BaseStorage, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 from optuna.storages.journal._file import get_lock_file
@@ -281,6 +282,8 @@ def _driver(text: str) -> str:
 
 
 def _one_line(error: BaseException) -> str:
-    # What the driver said, without SQLAlchemy's additions.
+    # What the driver said, without the additions of Optuna and SQLAlchemy.
+    while isinstance(error, StorageInternalError) and error.__cause__ is not None:
+        error = error.__cause__
     error = getattr(error, "orig", None) or error
     return " ".join(str(error).split())[:200].rstrip(".")

@@ -113,9 +113,10 @@ def test_tables_can_be_made_by_several_at_the_same_moment(postgresql):
         open_at_once(lambda: open_storage(url))
 
 
-def test_a_wrong_password_is_not_repeated(postgresql):
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_wrong_password_is_not_repeated(postgresql, read_only):
     with pytest.raises(InputError, match="password authentication failed .* PGPASSWORD") as caught:
-        open_storage(postgresql.url("postgres").replace(postgresql.password, "not-this-one"))
+        open_storage(postgresql.url("postgres").replace(postgresql.password, "not-this-one"), read_only=read_only)
     assert "not-this-one" not in str(caught.value)
 
 
