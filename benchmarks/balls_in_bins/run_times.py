@@ -1,4 +1,13 @@
-"""CPU seconds of one ε at δ by every accountant, against δ, T, b and p around one setting: figure 6 of the paper."""
+"""CPU seconds of one ε at δ by every accountant, against δ, T, b and p around one setting: figure 6 of the paper.
+
+Found at the reduced size (BSR, b = 50, T = 200, p = 4, σ = 10; one core of a busy machine, so CPU and not wall seconds):
+
+* Monte Carlo takes 0.4 s at δ = 1e-3 and, in proportion to 1/δ, an hour and a half at 1e-7; no other accountant depends on δ.
+* Conditional composition is linear in T (0.08 s at T = 50, 0.58 s at 400) and does not depend on b at the same T, where the paper's grows
+  with T²b²; the next σ saves little, since composing the steps takes most of the time.
+* The exact sum at α = 8 takes 0.01 s. Our Rényi accountant takes 0.2–1.5 s, because it tries some twenty truncations; the majorant 0.1–0.5 s.
+* Every target is met: 0.02 s (of 1 s), 0.02 s (10 s), 1.2 s (30 s), 1.1 s (5 s) and 0.12 s (2 s), in the order of the table.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
