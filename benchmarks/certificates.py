@@ -50,9 +50,9 @@ def run_case(scheme: str, bandwidth: int, r: float, delta: float, seed: int, alp
     made = certify_best(problem, [(law, strategy)], certificate="tilted", seed=seed, draw=timed(drawing))
     seconds = time.perf_counter() - started
     simulation, stream = Simulation(scheme=law, strategy=strategy), Stream(seed=seed, purpose="estimate")
-    timed = time.perf_counter()
+    started = time.perf_counter()
     drawn = sum(simulation.draw(stream, block, sigmas=[made.mechanism.sigma]).log_ratio.size for block in range(RATE_BLOCKS))
-    rate = drawn / (time.perf_counter() - timed)
+    rate = drawn / (time.perf_counter() - started)
     root = solve_sigma(law, strategy, epsilon=EPSILON, delta=delta, samples=65_536, seed=seed + 1)
     plain = {
         method: 2 * samples_needed(method, delta=delta, threshold=fraction * delta)
