@@ -89,12 +89,13 @@ class Strategy:
 
     @property
     def guarantee(self) -> tuple[Evidence, ...]:
-        """For each direction the statement that meets the target: certified if one is, else the bound with the smallest δ, then ε.
+        """For each direction the statement that meets the target: certified if one is, else the first bound in the file, which holds what its
+        certificate says first.
 
         A direction for which no statement but estimates meets the target is not in it.
         """
         best: dict[str, Evidence] = {}
-        for statement in sorted(self.evidence, key=lambda e: (-KINDS.index(e.kind), e.delta, e.epsilon)):
+        for statement in sorted(self.evidence, key=lambda e: -KINDS.index(e.kind)):
             meets = statement.epsilon <= self.problem.epsilon and statement.delta <= self.problem.delta
             if statement.kind != "estimate" and meets:
                 best.setdefault(statement.direction, statement)

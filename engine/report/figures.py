@@ -115,14 +115,14 @@ def privacy(curves: Iterable[Curve], guarantee: Sequence[Evidence], *, epsilon: 
     figure = Figure(figsize=(WIDTH, HEIGHT + 0.2), layout="constrained")
     panels = figure.subplots(1, max(len(directions), 1), sharey=True, squeeze=False)[0]
     names = list(dict.fromkeys((curve.accountant, curve.kind) for curve in curves))
-    lowest = min([delta * _LOWEST_DELTA] + [0.1 * one.delta for one in guarantee if one.delta > 0])
+    lowest = delta * _LOWEST_DELTA
     for axis, direction in zip(panels, directions):
         _decorate(axis, f"{direction}: {_TITLES[direction]}")
         _target(axis, epsilon, delta)
         for curve in (curve for curve in curves if curve.direction == direction):
             _curve(axis, curve, width=max(4.6 - 1.1 * names.index((curve.accountant, curve.kind)), 1.3), lowest=lowest)
-        for one in (one for one in guarantee if one.direction == direction and one.delta > 0):
-            axis.plot(one.epsilon, one.delta, "*", color=ACCENT, markersize=17, markeredgecolor="white", zorder=6)
+        for one in (one for one in guarantee if one.direction == direction):
+            _star(axis, one, lowest)
         axis.set(yscale="log", ylim=(lowest, 2.0), xlim=(0.0, 2.0 * epsilon))
         axis.set_xlabel("ε", color=INK)
     panels[0].set_ylabel("δ", color=INK, rotation=0, labelpad=10)
@@ -208,6 +208,17 @@ def _kind_handles(complete: Sequence[Mapping[str, object]], stopped: Sequence[Ma
 def _target(axis: Axes, epsilon: float, delta: float) -> None:
     axis.axvline(epsilon, color=FAINT, linestyle=(0, (1, 2)), linewidth=1.2, zorder=1)
     axis.axhline(delta, color=FAINT, linestyle=(0, (1, 2)), linewidth=1.2, zorder=1)
+
+
+def _star(axis: Axes, one: Evidence, lowest: float) -> None:
+    """The guarantee; at the lower edge, with its number, where it lies below."""
+    below = one.delta < lowest
+    axis.plot(
+        one.epsilon, 2 * lowest if below else one.delta, "*", color=ACCENT, markersize=17, markeredgecolor="white", zorder=6,
+    )
+    if below:
+        text = f"δ ≤ {number(one.delta, 2)} ↓"
+        axis.annotate(text, (one.epsilon, 2 * lowest), xytext=(10, 2), textcoords="offset points", fontsize=8, color=ACCENT, zorder=6)
 
 
 def _curve(axis: Axes, curve: Curve, *, width: float, lowest: float) -> None:

@@ -70,7 +70,7 @@ def problem_table(contents: Contents) -> Table:
         if (best := document["deterministic"]) is not None:
             rows.append((
                 "for comparison: σ by the best deterministic accountant",
-                f"{number(best['sigma'])} by {best['accountant']}; the σ of this run is {number(best['ratio'], 4)} of it",
+                f"{number(best['sigma'])} by {best['accountant']}; the σ of this run is {number(best['ratio'], 4)} times it",
             ))
     return Table(caption="In numbers", rows=tuple(rows))
 

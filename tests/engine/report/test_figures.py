@@ -89,6 +89,14 @@ def test_an_estimate_never_looks_like_a_guarantee():
         assert [line for line in axis.lines if line.get_marker() == "*"]
 
 
+def test_a_guarantee_far_below_the_target_stays_in_sight():
+    far = tuple(dataclasses.replace(one, delta=delta) for one, delta in zip(GUARANTEE, (0.009, 1e-30)))
+    near, low = figures.privacy(CURVES, far, epsilon=2.0, delta=0.01).axes
+    (star,) = [line for line in low.lines if line.get_marker() == "*"]
+    assert star.get_ydata()[0] > low.get_ylim()[0] == near.get_ylim()[0] > 1e-7
+    assert [text.get_text() for text in low.texts] == ["δ ≤ 1e-30 ↓"] and not near.texts
+
+
 def test_coefficients_of_the_run_come_first_and_thick():
     figure = figures.coefficients([("nested_ra", "nested_ra, b = 2 (this run)", (0.9, 0.3)), ("cyclic_ra", "cyclic_ra, b = 1", (1.0,))])
     assert labels(figure) == ["nested_ra, b = 2 (this run)", "cyclic_ra, b = 1"]

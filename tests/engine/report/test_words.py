@@ -79,6 +79,7 @@ def test_a_deterministic_guarantee_rests_on_no_samples(tmp_path):
     strategy = read_contents(runs.make_deterministic(tmp_path / "run")).strategy
     text = text_of([words.guarantee_words(strategy), *words.certificate_words(strategy), words.limits(strategy)])
     assert "No sample was drawn" in text and "deterministic bound by pld" in text and "bandsmith verify" in text
+    assert [one.accountant for one in strategy.guarantee] == ["pld", "pld"]
     assert "1 − β" not in text and words.kinds(strategy.guarantee) == "deterministic bound"
 
 
