@@ -22,7 +22,7 @@ from search_spaces.errors import InputError
 from tests.engine.test_storage import begin, finish_one, open_at_once, values
 
 REPOSITORY = Path(__file__).parents[2]
-TRIALS = 12
+TRIALS = 8
 
 
 def files_with(secret: str, *folders: Path) -> list[Path]:
