@@ -4,7 +4,6 @@ import types
 
 import jax
 import numpy as np
-import pytest
 
 from accountants.monte_carlo.simulation import Simulation
 from benchmarks.throughput_stages import STAGES, STREAM, print_stages, stage_programs, stage_seconds
@@ -19,9 +18,8 @@ def small(name: str) -> Simulation:
     )
 
 
-@pytest.mark.parametrize("name", ["min_sep_ra", "balls_in_bins"])
-def test_the_programs_are_parts_of_the_draw(name):
-    simulation = small(name)
+def test_the_programs_are_parts_of_the_draw():
+    simulation = small("min_sep_ra")
     with jax.enable_x64(True):
         made = {name: program(0) for name, program in stage_programs(simulation, sigma=0.8).items()}
     np.testing.assert_array_equal(made["noise"], made["products"][1])
@@ -44,6 +42,6 @@ def test_stages_add_up_to_the_whole(monkeypatch):
 
 
 def test_every_scheme_has_a_row(capsys):
-    print_stages({"nested_ra": small("nested_ra")}, sigma=0.8, repetitions=1, blocks=1)
+    print_stages({"balls_in_bins": small("balls_in_bins")}, sigma=0.8, repetitions=1, blocks=1)
     heading, row = capsys.readouterr().out.splitlines()
-    assert heading.split() == ["scheme", *STAGES, "whole"] and row.split()[0] == "nested_ra" and row.count("us") == len(STAGES) + 1
+    assert heading.split() == ["scheme", *STAGES, "whole"] and row.split()[0] == "balls_in_bins" and row.count("us") == len(STAGES) + 1

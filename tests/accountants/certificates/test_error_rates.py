@@ -6,10 +6,12 @@ import math
 import pytest
 
 from accountants.certificates.conclusion import conclude, guaranteed_delta
-from accountants.certificates.records import Candidate, Plan
-from accountants.certificates.sampling import draw_blocks, outcome
+from accountants.certificates.records import Candidate, DirectionTest, Plan
+from accountants.certificates.sampling import block_size, draw_blocks, outcome
+from accountants.estimators import add_envelope
 from accountants.evidence import DIRECTIONS
 from accountants.tail_sum import pass_probability
+from accountants.tilted import best_add_shift, tilted_log_moment, tilted_remove_bound
 from tests.accountants.certificates.conftest import EPSILON, fallback, plain_test, tiny_mechanism
 from tests.accountants.quadrature import exact_deltas
 
@@ -44,15 +46,33 @@ def test_a_too_small_sigma_is_refused_and_a_safe_one_passes():
     assert certify(plan_of(mechanism, fraction=1.2, seed=1)).selected == 0
 
 
+def tilted_tests(mechanism, alpha: int, exact: tuple[float, float]) -> tuple[DirectionTest, DirectionTest]:
+    """Tests at 0.998 of the true δ whose values are drawn from a tilted and a shifted law, which spread less than plain ones."""
+    moment, shifted = tilted_log_moment(mechanism, alpha=alpha), best_add_shift(add_envelope(mechanism, epsilon=EPSILON))
+    one_block = {"blocks": 1, "samples": block_size(mechanism)}
+    return (
+        DirectionTest(
+            direction="remove", sampler="tilted", alpha=alpha, log_moment=moment, threshold=0.998 * exact[0], **one_block,
+            bound=tilted_remove_bound(mechanism, epsilon=EPSILON, alpha=alpha, log_moment=moment),
+        ),
+        DirectionTest(
+            direction="add", sampler="shifted", shift=shifted.shift, bound=shifted.bound, threshold=0.998 * exact[1], **one_block,
+        ),
+    )
+
+
 @pytest.mark.slow
-def test_wrong_passes_are_no_more_frequent_than_their_bound():
+@pytest.mark.parametrize(("direction", "alpha"), [(0, 1), (0, 2), (0, 3), (1, 2)], ids=["plain", "alpha 2", "alpha 3", "shifted"])
+def test_wrong_passes_are_no_more_frequent_than_their_bound(direction, alpha):
     mechanism = tiny_mechanism(0.8)
     plan = plan_of(mechanism, fraction=0.99, seed=0)
-    test = plan.candidates[0].tests[0]
-    exact = exact_deltas(mechanism, epsilon=EPSILON)[0]
+    deltas = exact_deltas(mechanism, epsilon=EPSILON)
+    if alpha > 1:
+        plan = dataclasses.replace(plan, candidates=(Candidate(mechanism=mechanism, tests=tilted_tests(mechanism, alpha, deltas)),))
+    test, exact = plan.candidates[0].tests[direction], deltas[direction]
     bound = float(pass_probability(exact, threshold=test.threshold, samples=test.samples, bound=test.bound))
     passes = sum(
-        outcome(test, draw_blocks(dataclasses.replace(plan, seed=seed), 0, "remove", range(test.blocks))).passed
+        outcome(test, draw_blocks(dataclasses.replace(plan, seed=seed), 0, test.direction, range(test.blocks))).passed
         for seed in range(REPETITIONS)
     )
     # A rate above the bound by five standard deviations of a binomial has probability below 1e-6.

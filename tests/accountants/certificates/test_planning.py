@@ -1,15 +1,20 @@
 """Plans keep their promise by construction, whatever the estimates they are made from."""
 
 import dataclasses
+import math
 
 import pytest
 
-from accountants.certificates import planning
+from accountants.certificates import planning, profiles
 from accountants.certificates.conclusion import guaranteed_delta
 from accountants.certificates.planning import Choice, plan_published, plan_tail_sum, unamplified
+from accountants.certificates.profiles import needs_memory, profile
+from accountants.certificates.records import Plan
+from accountants.certificates.sampling import block_size
 from accountants.evidence import DIRECTIONS
 from accountants.gaussian import gaussian_delta
 from accountants.monte_carlo.pilot import solve_sigma
+from accountants.tilted import tilted_cost
 from search_spaces.errors import CalibrationError
 from search_spaces.mechanism import Mechanism
 from search_spaces.schemes import make_scheme
@@ -103,3 +108,45 @@ def test_a_pilot_that_is_wrong_changes_sigma_but_never_the_guarantee(choices):
     wrong = dataclasses.replace(one, pilot=dataclasses.replace(one.pilot, sigma=0.7 * one.pilot.sigma))
     plan = plan_tail_sum([wrong], seed=0, max_samples=3_000_000, tilt=True, **TARGET)
     assert all(guaranteed_delta(plan, direction) <= TARGET["delta"] for direction in DIRECTIONS)
+
+
+def test_a_trial_ends_when_it_is_as_precise_as_it_need_be(choices, monkeypatch):
+    """min-sep Poisson has no factor, so its values spread the most."""
+    one = choices[2]
+    measure = lambda: profile(one.mechanism, one.pilot, "remove", seed=0, tilt=True, **TARGET)
+    monkeypatch.setattr(profiles, "_TRIAL_SAMPLES", 1)
+    for wanted in (0.05, 0.02):
+        monkeypatch.setattr(profiles, "_TRIAL_ERROR", wanted)
+        monkeypatch.setattr(profiles, "_TRIAL_SHARE", 1e9)
+        # The number of samples rests on the variance seen in the first block.
+        assert measure().relative_error < 1.3 * wanted
+    monkeypatch.setattr(profiles, "_TRIAL_ERROR", 1e-4)
+    monkeypatch.setattr(profiles, "_MOST_TRIAL_SAMPLES", 2 * block_size(one.mechanism))
+    spread = measure()
+    assert spread.relative_error == pytest.approx(math.sqrt(spread.relative_variance / (2 * block_size(one.mechanism))))
+
+
+@pytest.mark.parametrize(("loss", "factor", "chosen"), [(0.02, 0.99, 1), (0.02, 1.01, 0), (0.005, 0.99, 0)], ids=["better", "worse", "near"])
+def test_larger_tables_are_tried_where_sigma_would_lie_well_above_the_root(choices, monkeypatch, loss, factor, chosen):
+    mechanism = choices[0].mechanism
+    costs = [tilted_cost(mechanism, alpha=alpha).bytes for alpha in (2, 3)]
+    limits = (sum(costs) // 2, costs[1])
+    monkeypatch.setattr(planning, "MEMORY_LIMIT", limits[0])
+    monkeypatch.setattr(planning, "LARGEST_MEMORY", limits[1])
+    first = unamplified(mechanism, delta=1e-4, epsilon=2.0)
+    other = dataclasses.replace(first, mechanism=first.mechanism.with_sigma(factor * first.mechanism.sigma))
+    plans = [Plan(method="tail_sum", seed=0, candidates=(one,), **TARGET) for one in (first, other)]
+    made = dict(zip(limits, plans))
+    monkeypatch.setattr(planning, "_plan", lambda *_, memory_limit, **__: (made[memory_limit], loss))
+    assert plan_tail_sum(choices[:1], seed=0, max_samples=10**6, tilt=True, **TARGET) is plans[chosen]
+    # Nothing is gained where the larger limit admits no further law.
+    monkeypatch.setattr(planning, "MEMORY_LIMIT", limits[1])
+    assert not needs_memory(mechanism, more_than=limits[1], at_most=limits[1])
+
+
+def test_a_deterministic_bound_does_not_keep_sigma_up(choices):
+    one = choices[2]
+    add = profile(one.mechanism, one.pilot, "add", seed=0, tilt=True, **TARGET)
+    assert add.sampler == "bound" and add.mechanism.sigma < 0.99 * one.mechanism.sigma
+    # It was computed at the smaller σ, so it holds at every candidate's.
+    assert add.at(one.mechanism, delta=TARGET["delta"]).shape.threshold < add.delta

@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 from accountants.estimators import add_envelope
+from accountants.monte_carlo.mixture import estimate_deltas
+from accountants.monte_carlo.simulation import Simulation
+from accountants.monte_carlo.streams import Stream
 from accountants.tilted import (
     AddShift,
     best_add_shift,
@@ -85,6 +88,22 @@ def test_remove_values_have_the_exact_mean_and_stay_below_the_bound(name, alpha,
     exact = exact_deltas(one, epsilon=EPSILON)[0]
     assert_mean(values, exact)
     assert exact <= bound
+
+
+@pytest.mark.parametrize(("name", "alpha"), [("min_sep_ra", 2), ("nested_ra", 3)])
+def test_remove_values_agree_with_importance_sampling(name, alpha):
+    """Where nothing is enumerated: T = 48, both from the simulated window products."""
+    scheme, strategy = make_scheme(name, iterations=48, participations=3, bandwidth=8), harmonic(iterations=48, bandwidth=8, r=0.05)
+    one = Mechanism(scheme=scheme, strategy=strategy, sigma=1.1)
+    law, stream = tilted_law(one, alpha=alpha), Stream(seed=3, purpose="estimate")
+    drawn = Simulation(scheme=scheme, strategy=strategy).draw(stream, 0, sigmas=[one.sigma], sampler=law.sample, project=False)
+    values = tilted_remove_values(
+        drawn.log_ratio[0, 0], epsilon=EPSILON, xi=factor(one), alpha=alpha, log_moment=law.log_residual_moment,
+    )
+    other = estimate_deltas(scheme, strategy, sigmas=[one.sigma], epsilon=EPSILON, samples=16_384, stream=stream)["remove"]
+    error = math.hypot(values.std() / math.sqrt(values.size), other.standard_error[0])
+    assert abs(values.mean() - other.delta[0]) < tolerances.STANDARD_DEVIATIONS * error
+    assert error < 0.05 * other.delta[0] < 0.05
 
 
 @small
