@@ -1,6 +1,7 @@
 """The files of a run folder as text, and back: how results leave a cluster of which only the job server's port can be reached.
 
-On the cluster, `python -m launch.results_archive FOLDER` prints a compressed archive with its SHA-256; at home, what was printed is checked and unpacked.
+On the cluster, `python -m launch.results_archive FOLDER` prints a compressed archive with its SHA-256; at home, what was printed is checked
+and unpacked.
 """
 
 import base64

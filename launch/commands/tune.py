@@ -52,7 +52,10 @@ def tune(
     ] = False,
     objective: Annotated[
         str | None,
-        typer.Option(metavar="MODULE:FUNCTION", help="Ranks trials in place of the pilot; certification does not depend on it.", show_default="the pilot"),
+        typer.Option(
+            metavar="MODULE:FUNCTION", help="Ranks trials in place of the pilot; certification does not depend on it.",
+            show_default="the pilot",
+        ),
     ] = None,
     py_modules: Annotated[
         list[str] | None,

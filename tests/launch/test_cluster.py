@@ -90,14 +90,18 @@ def test_one_can_come_back_for_the_same_results(cluster, hidden):
 
 def test_a_search_from_this_machine_uses_the_cluster(cluster, hidden):
     done = bandsmith(
-        cluster, *SEARCH, "--trials", 4, "--address", cluster.address, "--workers", 9, "--out", "direct", "--json",
-        "--objective", "objective:evaluate", "--py-modules", "objective.py", cwd=hidden,
+        cluster, *SEARCH[:-1], "min_sep_ra", "--bandwidths", 8, "--trials", 3, "--address", cluster.address, "--workers", 9,
+        "--out", "direct", "--json", "--objective", "objective:evaluate", "--py-modules", "objective.py", cwd=hidden,
     )
     assert done.returncode == 0, done.stderr
     assert "Warning: The Ray cluster can run 3 of workers=9 trials at once" in done.stderr
-    assert json.loads(done.stdout)["folder"] == str(hidden / "direct")
+    said = json.loads(done.stdout)
+    assert said["folder"] == str(hidden / "direct") and [one["kind"] for one in said["evidence"][:2]] == ["certified", "certified"]
     # The head has no CPU for trials.
     assert {place.split()[0] for place in devices(hidden / "direct")} <= {cluster.node_with("CPU", 1), cluster.node_with("CPU", 2)}
+    # The certifying samples were drawn there too, by programs that a node keeps for its next worker.
+    assert list(cluster.folder.glob("[12]/session_*/runtime_resources/working_dir_files/*/compiled/*"))
+    assert not (hidden / "direct" / "tmp").exists()
 
 
 def test_a_failed_job_gives_its_exit_code_and_sentence(cluster, hidden):
