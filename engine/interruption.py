@@ -62,7 +62,7 @@ class Interruption(Stopper):
 
 @contextlib.contextmanager
 def terminable() -> Iterator[None]:
-    """SIGTERM ends the block by an exception, as Ctrl-C does, so that everything is closed. To be entered after Ray's start, which sets a handler.
+    """SIGTERM ends the block by an exception, as Ctrl-C does, so that everything is closed. Ray's start sets a handler, so this comes after.
 
     Raises:
       SystemExit: on SIGTERM; the code is 128 + 15, as shells have it.

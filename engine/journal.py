@@ -74,7 +74,8 @@ class Journal:
         """
         new = [part for part in sums if self._remember(candidate, direction, part, where=f"a new chunk for {self._blocks}")]
         if new:
-            line = {"plan": self._plan_hash, "candidate": candidate, "direction": direction, "blocks": [dataclasses.astuple(part) for part in new]}
+            blocks = [dataclasses.astuple(part) for part in new]
+            line = {"plan": self._plan_hash, "candidate": candidate, "direction": direction, "blocks": blocks}
             self._append(json.dumps(line | {SEAL: sha256_of(line)}, allow_nan=False) + "\n")
 
     def _append(self, line: str) -> None:

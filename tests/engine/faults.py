@@ -1,6 +1,6 @@
-"""Whole searches and certifications to which something happens, each in a process of its own: `python -m tests.engine.faults SCENARIO FOLDER`.
+"""Whole searches and certifications to which something happens: `python -m tests.engine.faults SCENARIO FOLDER`.
 
-Every scenario starts its own Ray cluster and prints what came of it as JSON.
+Every scenario is a process of its own, starts its own Ray cluster and prints what came of it as JSON.
 """
 
 import contextlib

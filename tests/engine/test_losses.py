@@ -7,7 +7,8 @@ import ray
 from engine.losses import GIBIBYTE, loss_of
 from engine.study import NODE, WORKER
 
-OUT_OF_MEMORY = """1 worker(s) were killed due to the node running low on memory. Memory on the node (IP: 10.0.0.1, ID: a3fa) was 5.37GB used / 23.54GB limit (0.2)
+OUT_OF_MEMORY = """1 worker(s) were killed due to the node running low on memory.
+Memory on the node (IP: 10.0.0.1, ID: a3fa) was 5.37GB used / 23.54GB limit (0.2)
 OOM kill reason: …
 Selected to kill: (Actor(fd45): job ID=01, task name=Act.__init__, pid=4742, actual memory used=0.90GB, worker ID=4169)
 """
@@ -21,7 +22,7 @@ Selected to kill: (Actor(fd45): job ID=01, task name=Act.__init__, pid=4742, act
         (ray.exceptions.RayActorError(error_msg="The actor died.", preempted=True), NODE, "node died: "),
         (ray.exceptions.NodeDiedError("unreachable"), NODE, "node died: "),
         (ray.exceptions.ActorUnavailableError("Connection reset by peer", None), NODE, "node died or cannot be reached: "),
-        (ray.exceptions.RayActorError(error_msg="connection error code 2.\nEnd of file"), WORKER, "worker died: connection error code 2. End of"),
+        (ray.exceptions.RayActorError(error_msg="connection error.\nEnd of file"), WORKER, "worker died: connection error. End of"),
         (ray.exceptions.WorkerCrashedError(), WORKER, "worker died: "),
         (ray.exceptions.OutOfMemoryError(OUT_OF_MEMORY), WORKER, "oom: "),
         (ImportError("no module"), WORKER, "worker lost: ImportError: no module"),
