@@ -148,7 +148,8 @@ class RunFolder:
         around = next(path for path in (self.path, *self.path.parents) if path.exists())
         if (free := shutil.disk_usage(around).free) < SPACE:
             raise InputError(
-                f"Expected run folder {str(self.path)!r} to be on a disk with at least {SPACE // 2**20} MiB free, not {free / 2**20:.1f}."
+                f"Expected run folder {str(self.path)!r} to be on a disk with at least {SPACE // 2**20} MiB free, "
+                f"not {free / 2**20:.1f}."
             )
 
 
