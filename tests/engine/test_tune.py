@@ -1,12 +1,15 @@
 """The whole job on a small problem: the files it leaves, and that a resumed run ends where an undisturbed one does."""
 
 import csv
+import dataclasses
+import json
 
 import pytest
 
 from engine.results import read_strategy
 from engine.tune import TuneSettings, tune
 from engine.verification import verify
+from launch.cli import main
 from search_spaces.errors import InputError
 from tests.engine.conftest import SMALL_PROBLEM as PROBLEM
 
@@ -62,3 +65,25 @@ def test_refusals_name_the_argument_and_write_nothing(tmp_path):
         with pytest.raises(InputError, match=named):
             tune(settings(tmp_path / "run", **changes))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_says_how_many_trials_failed(finished, monkeypatch, capsys):
+    result, _ = finished
+    failed = dataclasses.replace(result, search=dataclasses.replace(result.search, failed=2))
+    monkeypatch.setattr("engine.tune.tune", lambda settings, progress: failed)
+    assert main(["tune", "--resume", str(result.folder)]) == 0
+    assert "trials.csv (6 trials, 2 failed)" in capsys.readouterr().out
+    assert main(["tune", "--resume", str(result.folder), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["search"]["failed"] == 2
+
+
+def test_a_search_of_which_every_trial_fails_exits_with_their_number(ray_session, tmp_path, capsys):
+    code = main([
+        "tune", "--iterations", "16", "--participations", "2", "--epsilon", "2", "--delta", "1e-2", "--schemes", "min_sep_ra",
+        "--bandwidths", "1", "--objective", "tests.engine.objectives:troubled", "--trials", "1", "--workers", "2",
+        "--out", str(tmp_path / "run"),
+    ])
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("Error: ")]
+    assert code == 1 and "None of the 1 trials" in line and "1 failed" in line
+    with open(tmp_path / "run" / "trials.csv") as file:
+        assert [row["reason"] for row in csv.DictReader(file)] == ["nan: the objective returned rmse=nan"]
