@@ -39,7 +39,6 @@ class RayCluster:
     Attributes:
       port: of its head, for `ray.init` on this machine.
       dashboard: address of the job server.
-      client: address for Ray's client.
       token: what one needs to log in.
       folder: of everything Ray writes, and the home of the head.
       nodes: the processes.
@@ -47,7 +46,6 @@ class RayCluster:
 
     port: int
     dashboard: str
-    client: str
     token: str
     folder: Path
     nodes: list[subprocess.Popen]
@@ -100,15 +98,15 @@ class RayCluster:
 def ray_cluster(*workers: Sequence[str], hidden: Sequence[Path] = (), head: Sequence[str] = ("--num-cpus", "0")) -> Iterator[RayCluster]:
     """A head with a job server and one node for each of `workers` (options of `ray start`); the workers cannot see the `hidden` folders."""
     folder = Path(tempfile.mkdtemp(prefix="bs-"))
-    port, dashboard, client = free_port(), free_port(), free_port()
+    port, dashboard = free_port(), free_port()
     cluster = RayCluster(
-        port=port, dashboard=f"http://127.0.0.1:{dashboard}", client=f"ray://127.0.0.1:{client}", token=os.urandom(16).hex(), folder=folder,
+        port=port, dashboard=f"http://127.0.0.1:{dashboard}", token=os.urandom(16).hex(), folder=folder,
         nodes=[],
     )
     try:
         cluster.add(
             "--head", "--port", str(port), "--dashboard-host", "127.0.0.1", "--dashboard-port",
-            str(dashboard), "--ray-client-server-port", str(client), *head,
+            str(dashboard), "--ray-client-server-port", str(free_port()), *head,
         )
         wait_for(port)
         for options in workers:

@@ -63,11 +63,17 @@ def devices(folder: Path) -> list[str]:
         return [row["device"] for row in csv.DictReader(table) if row["device"]]
 
 
-def test_a_submitted_search_runs_on_nodes_that_have_nothing_and_comes_back(cluster, hidden):
-    done = bandsmith(
+@pytest.fixture(scope="module")
+def submitted(cluster, hidden) -> subprocess.CompletedProcess:
+    """The job `first`, followed to its end; its results are in `results`."""
+    return bandsmith(
         cluster, "submit", "--job-id", "first", "--out", "results", "--json", "--", *SEARCH, "--trials", 4, "--gpus-per-trial", 0.5,
         "--objective", "objective:evaluate", "--py-modules", "objective.py", cwd=hidden,
     )
+
+
+def test_a_submitted_search_runs_on_nodes_that_have_nothing_and_comes_back(cluster, hidden, submitted):
+    done = submitted
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert (said["job_id"], said["status"], said["exit_code"], said["out"]) == ("first", "SUCCEEDED", 0, "results")
@@ -81,7 +87,7 @@ def test_a_submitted_search_runs_on_nodes_that_have_nothing_and_comes_back(clust
     assert (cluster.folder / "bandsmith" / "first" / "strategy.json").exists()
 
 
-def test_one_can_come_back_for_the_same_results(cluster, hidden):
+def test_one_can_come_back_for_the_same_results(cluster, hidden, submitted):
     done = bandsmith(cluster, "submit", "--fetch", "first", "--no-wait", "--out", "again", cwd=hidden)
     assert (done.returncode, done.stdout) == (0, "Job first: succeeded, results in again\n")
     for name in ("strategy.json", "trials.csv", "log.txt"):
@@ -123,7 +129,7 @@ def test_a_failed_job_gives_its_exit_code_and_sentence(cluster, hidden):
         ((*SEARCH, "--address", "HEAD", "--out", "none"), {"RAY_AUTH_TOKEN": ""}, "RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH"),
     ],
 )
-def test_mistakes_are_one_sentence_and_write_nothing(cluster, hidden, words, environment, said):
+def test_mistakes_are_one_sentence_and_write_nothing(cluster, hidden, submitted, words, environment, said):
     environment = {"HOME": str(hidden / "nobody")} | environment
     done = bandsmith(cluster, *(cluster.address if word == "HEAD" else word for word in words), cwd=hidden, **environment)
     assert (done.returncode, done.stdout) == (2, "") and done.stderr.count("\n") == 1 and said in done.stderr
