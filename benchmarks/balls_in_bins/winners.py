@@ -4,7 +4,7 @@ Found at the reduced size (BSR with one epoch, b = 8, 24 and 64, p = 1, 4 and 16
 
 * p = 1 (DP-SGD): the majorant, exact there, everywhere; the Rényi accountant needs 6–19 % more noise.
 * p = 4: the Rényi accountant from ε = 0.2 to 4, by 1–15 %; the majorant at the ends, ε = 8 (b = 8 and 24) and ε = 0.1 (b = 64), by up to 3 %.
-* p = 16: the Rényi accountant, by 1–17 %; the majorant at ε = 0.2 (b = 64), by 6 %: there the Rényi sums reach too small an order.
+* p = 16: the Rényi accountant, by 1–17 %; the majorant at ε = 0.2 (b = 64), by 6 %.
 * Conditional composition nowhere: it comes close only at the smallest ε and p = 1 (within 16 % in ε at σ = 10·norm).
 """
 
