@@ -1,13 +1,14 @@
 """σ against ε for every family of strategies, one epoch and several, by every accountant: figures 2 and 3 of the paper.
 
-Found at the reduced size (b = 16, k = 1, p = 4 and 64 (cut to T), σ = 0.5, 1.2 and 3 times the longest mean's norm, δ = 1e-5):
+Found at the reduced size (b = 16, k = 1 and 4, p = 4 and 64 (cut to T), σ = 0.5, 1.2 and 3 times the longest mean's norm, δ = 1e-5):
 
-* The best bound is 1.00 times the Monte Carlo ε for DP-SGD (majorant), 1.05–1.12 times for BSR-4 and BandMF-4, and 1.09–1.29 times for the
-  others, whose C is dense; at ε = 2 that is 7 % more noise for BSR-4 and BandMF-4 and 9–11 % for the others.
-* The majorant is the best at σ = 0.5·norm (ε ≈ 7) except for BSR-64; our Rényi accountant is at larger σ, DP-SGD aside.
-* Ours is never above the published Rényi procedure: 0–18 % less ε at σ = 0.5·norm, 7–30 % at 1.2 and 14–49 % at 3.
-* Conditional composition is 1.6–5 times the Monte Carlo ε and never the best; ties and variational bounds take 3–47 % off the published one.
-* At b = 16 BISR-64 is BSR-64: both are cut to T = 16, where the inverse of a square root has no band left.
+* The best bound is 1.00 times the Monte Carlo ε for DP-SGD (majorant), 1.05–1.12 times for BSR-4 and BandMF-4, and for the others, whose C is
+  dense, 1.09–1.29 times with one epoch and 1.08–1.17 with four. At ε = 2, k = 1 that is 7 % more noise for the first two and 9–11 % for the others.
+* DP-SGD aside, the majorant is mostly the best at σ = 0.5·norm (ε ≈ 7) and our Rényi accountant at 1.2; at 3 it is the latter with one epoch,
+  and with four the majorant where C is dense.
+* Ours is never above the published Rényi procedure: up to 32 % less ε at σ = 0.5·norm, 6–30 % at 1.2 and 14–49 % at 3.
+* Conditional composition is 1.4–8.5 times the Monte Carlo ε and never the best.
+* With one epoch BISR-64 is BSR-64: both are cut to T = 16, where the inverse of a square root has no band left.
 """
 
 from collections.abc import Sequence
