@@ -8,7 +8,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from accountants.certificates.profiles import BIAS_FRACTION, Profile, needs_memory, profile
+from accountants.certificates.profiles import BIAS_FRACTION, Profile, needs_memory, profile, slope
 from accountants.certificates.records import Candidate, DirectionTest, Plan
 from accountants.certificates.sampling import block_size
 from accountants.evidence import DIRECTIONS
@@ -38,11 +38,13 @@ _SAFER_FRACTION = 0.7
 _WANTED_LOSS = 0.01
 """Larger tables are tried where the first candidate's σ would lie this much above the smallest that meets the target."""
 
+_LARGEST_OF_BOUND = 0.999
+"""No threshold is more than this share of B, below which almost any mean of values in [0, B] lies."""
+
 _STEP = 1.01
 _TINY = 1e-300
 _PUBLISHED_FRACTION = 0.5
 _PUBLISHED_STEP = 1.01
-_PUBLISHED_START = 8
 _PUBLISHED_CANDIDATES = 50
 
 
@@ -126,7 +128,7 @@ def _plan(
 
 
 def plan_published(choice: Choice, *, epsilon: float, delta: float, seed: int, max_samples: int) -> Plan:
-    """The published procedure: σ descends by a factor of 1.01 from a little above the pilot's, base threshold δ/2, plain samples.
+    """The published procedure: σ descends by a factor of 1.01 from the first that should pass, base threshold δ/2, plain samples.
 
     Raises:
       CalibrationError: it needs more than `max_samples` per candidate and direction.
@@ -139,7 +141,7 @@ def plan_published(choice: Choice, *, epsilon: float, delta: float, seed: int, m
             f"The published certificate at delta={delta:g} draws {blocks * size} samples per candidate and direction, more than the "
             f"{max_samples} allowed; allow more or use the tail_sum certificate."
         )
-    start = choice.pilot.sigma * _PUBLISHED_STEP**_PUBLISHED_START
+    start = _published_start(choice.pilot, threshold, blocks * size)
     candidates = tuple(
         Candidate(
             mechanism=choice.mechanism.with_sigma(start / _PUBLISHED_STEP**step),
@@ -152,6 +154,16 @@ def plan_published(choice: Choice, *, epsilon: float, delta: float, seed: int, m
     )
     fallback = unamplified(choice.mechanism, epsilon=epsilon, delta=threshold)
     return Plan(method="published", epsilon=epsilon, delta=delta, seed=seed, candidates=candidates, fallback=fallback)
+
+
+def _published_start(pilot: PilotResult, threshold: float, samples: int) -> float:
+    """A σ whose tests should both pass: plain values lie in [0, 1], so their variance is at most their mean."""
+    def passing(direction: str) -> float:
+        relative = math.sqrt(1 / (threshold * samples) + 1 / max(pilot.effective_samples[direction], 1.0))
+        wanted = threshold / (1 + _STANDARD_ERRORS * relative)
+        return pilot.sigma * math.exp(math.log(max(pilot.deltas[direction], _TINY) / wanted) / -slope(pilot, direction))
+
+    return max(map(passing, DIRECTIONS))
 
 
 def unamplified(mechanism: Mechanism, *, epsilon: float, delta: float) -> Candidate:
@@ -220,6 +232,7 @@ def _thresholds(
 
 
 def _option(one: Profile, threshold: float, deterministic: tuple[float, float], delta: float) -> _Option:
+    threshold = _below_bound(one, threshold)
     room = _Room(delta=delta, thresholds=(threshold, threshold), deterministic=deterministic)
     samples = room.samples(one, threshold=threshold, share=_FIRST_SHARE)
     return _Option(threshold=threshold, samples=samples, sigma=_passing_sigma(one, threshold, samples))
@@ -243,15 +256,18 @@ def _candidate(
     profiles: tuple[Profile, Profile], room: _Room, max_samples: int, *, fraction: float, share: float,
 ) -> list[Candidate]:
     """The candidate with this fraction of the thresholds and this share of the slack; none where a test would draw too much."""
-    thresholds = [fraction * threshold for threshold in room.thresholds]
-    count = lambda ones: [room.samples(one, threshold=threshold, share=share) for one, threshold in zip(ones, thresholds)]
-    expected = [min(samples, max_samples) for samples in count(profiles)]
-    sigma = max(_passing_sigma(one, threshold, samples) for one, threshold, samples in zip(profiles, thresholds, expected))
+    def tests(ones: Sequence[Profile]) -> list[tuple[Profile, float, int]]:
+        thresholds = [_below_bound(one, fraction * threshold) for one, threshold in zip(ones, room.thresholds)]
+        return [(one, threshold, room.samples(one, threshold=threshold, share=share)) for one, threshold in zip(ones, thresholds)]
+
+    sigma = max(_passing_sigma(one, threshold, min(samples, max_samples)) for one, threshold, samples in tests(profiles))
     mechanism = profiles[0].mechanism.with_sigma(sigma)
-    placed = [one.at(mechanism, delta=room.delta) for one in profiles]
-    needed = count(placed)
-    if max(needed) > max_samples:
+    placed = tests([one.at(mechanism, delta=room.delta) for one in profiles])
+    if max(samples for _, _, samples in placed) > max_samples:
         return []
-    return [Candidate(mechanism=mechanism, tests=tuple(
-        one.test(threshold=threshold, samples=samples) for one, threshold, samples in zip(placed, thresholds, needed)
-    ))]
+    return [Candidate(mechanism=mechanism, tests=tuple(one.test(threshold=threshold, samples=samples) for one, threshold, samples in placed))]
+
+
+def _below_bound(one: Profile, threshold: float) -> float:
+    """A threshold below B, as a test must have one: where σ is large for a direction's sake, the other's values may all be below δ."""
+    return threshold if one.sampler == "bound" else min(threshold, _LARGEST_OF_BOUND * one.bound)

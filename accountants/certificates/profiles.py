@@ -123,7 +123,7 @@ def profile(
         lower = mechanism.with_sigma(_BOUND_SIGMA * mechanism.sigma)
         bound = _shape(lower, direction, "bound", 1, epsilon=epsilon, delta=delta)
         if bound.threshold <= _BOUND_FRACTION * delta:
-            return Profile(mechanism=lower, epsilon=epsilon, shape=bound, delta=bound.threshold, slope=_slope(pilot, direction))
+            return Profile(mechanism=lower, epsilon=epsilon, shape=bound, delta=bound.threshold, slope=slope(pilot, direction))
         samplers = ("shifted", "plain") if tilt and mechanism.scheme.fixed_participations else ("plain",)
         return measure(min(map(shape, samplers), key=lambda one: one.bound))
     best = None
@@ -165,12 +165,13 @@ def _measured(mechanism: Mechanism, shape: DirectionTest, pilot: PilotResult, *,
     # The candidates have other σ, and workers build tables of their own.
     forget_table()
     return Profile(
-        mechanism=mechanism, epsilon=epsilon, shape=shape, delta=estimate, slope=_slope(pilot, direction),
+        mechanism=mechanism, epsilon=epsilon, shape=shape, delta=estimate, slope=slope(pilot, direction),
         relative_variance=variance, relative_error=error,
     )
 
 
-def _slope(pilot: PilotResult, direction: str) -> float:
+def slope(pilot: PilotResult, direction: str) -> float:
+    """d log δ / d log σ at the pilot's σ; where an estimate is so noisy that it is flat, or rises, a slope as small as any."""
     return min(pilot.slopes[direction], -1.0)
 
 

@@ -53,6 +53,30 @@ def test_candidates_come_in_ascending_rmse_near_the_pilot_and_every_choice_has_o
         assert 0.99 * pilot.sigma < candidate.mechanism.sigma < 1.15 * pilot.sigma
 
 
+def test_a_threshold_stays_below_what_no_value_exceeds():
+    """At the σ that the narrow choice needs for "add", all values of its "remove" test lie below δ."""
+    problem = dict(iterations=64, participations=4)
+    target = dict(epsilon=4.0, delta=1e-3)
+    found = []
+    for bandwidth in (2, 8):
+        scheme, strategy = make_scheme("min_sep_ra", bandwidth=bandwidth, **problem), harmonic(iterations=64, bandwidth=bandwidth, r=0.1)
+        pilot = solve_sigma(scheme, strategy, samples=16_384, seed=0, **target)
+        found.append(Choice(mechanism=Mechanism(scheme=scheme, strategy=strategy, sigma=pilot.sigma), pilot=pilot))
+    plan = plan_tail_sum(found, seed=0, max_samples=400_000, tilt=True, **target)
+    tests = [test for candidate in plan.candidates for test in candidate.tests if test.sampler != "bound"]
+    assert any(test.bound < target["delta"] for test in tests)
+    assert all(test.threshold < test.bound for test in tests)
+    assert max(guaranteed_delta(plan, direction) for direction in DIRECTIONS) <= target["delta"]
+
+
+def test_the_published_procedure_begins_where_its_tests_should_pass(choices):
+    plan = plan_published(choices[0], seed=0, max_samples=20_000_000, **TARGET)
+    first, pilot = plan.candidates[0], choices[0].pilot
+    for test in first.tests:
+        ratio = first.mechanism.sigma / pilot.sigma
+        assert pilot.deltas[test.direction] * ratio ** pilot.slopes[test.direction] < test.threshold
+
+
 def test_the_fallback_is_the_unamplified_mechanism(choices):
     plan = plan_tail_sum(choices[:1], seed=0, max_samples=3_000_000, tilt=True, **TARGET)
     mechanism = plan.fallback.mechanism
