@@ -38,6 +38,7 @@ NETWORK_FILE_SYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "glust
 SECRETS = ("pass", "secret", "token")
 """A query parameter of a URL with one of these in its name is a secret."""
 
+
 def open_storage(spec: str | Path, *, read_only: bool = False) -> BaseStorage:
     """The storage a specification names.
 
