@@ -50,6 +50,9 @@ TOKENS = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 CONNECT_SECONDS = 10.0
 """How long an existing cluster may take to accept a connection."""
 
+CLIENT = "ray://"
+"""How an address of Ray's client begins."""
+
 AUTHENTICATION = "RAY_AUTH_MODE"
 
 for _name, _value in RAY_ENVIRONMENT.items():
@@ -93,7 +96,7 @@ def worker_environment(*, gpus_per_trial: float = 0.0, cache_directory: Path | N
 @contextlib.contextmanager
 def start_ray(
     *, workers: int | None, address: str | None = None, gpus_per_trial: float = 0.0, cache_directory: Path | None = None,
-    py_modules: Sequence[str] = (), autoscaling: bool = False,
+    py_modules: Sequence[str] = (), autoscaling: bool = False, through_client: bool = False,
 ) -> Iterator[int]:
     """A Ray session for the length of the block: a new local one, one at `address`, or the one this process already has.
 
@@ -106,6 +109,7 @@ def start_ray(
       cache_directory: see `worker_environment`; the nodes of a cluster keep compiled programs in a directory of their own.
       py_modules: paths of the user's packages, modules or wheels, which the workers shall be able to import.
       autoscaling: whether the cluster adds nodes by itself, so that a demand is waited for that none of its nodes can meet now.
+      through_client: whether `address` is ray://host:port, of Ray's client. Ray Tune does not run behind it (see `launch.client_run`).
 
     Raises:
       InputError: a value out of range, a demand no node can meet (Ray would wait for ever), or no way to log in to the cluster.
@@ -128,13 +132,28 @@ def start_ray(
         else:
             environment = worker_environment(gpus_per_trial=gpus_per_trial, cache_directory=cache_directory and NODE_CACHE)
             with tempfile.TemporaryDirectory() as folder:
-                _connect(address, runtime_environment(Path(folder), variables=environment, py_modules=py_modules))
+                _connect(address, runtime_environment(Path(folder), variables=environment, py_modules=py_modules), through_client)
             if not autoscaling:
                 workers = _cluster_workers(workers, _trials_at_once(gpus_per_trial))
         yield workers
     finally:
         _session.grows = False
         ray.shutdown()
+
+
+def is_client(address: str | None) -> bool:
+    """Whether an address is that of Ray's client."""
+    return address is not None and address.startswith(CLIENT)
+
+
+@contextlib.contextmanager
+def running_session(*, grows: bool) -> Iterator[None]:
+    """Within the block, the session this process has without having started it counts as one whose cluster adds nodes by itself, or not."""
+    _session.grows = grows
+    try:
+        yield
+    finally:
+        _session.grows = False
 
 
 def gpu_demand(gpus_per_trial: object) -> float:
@@ -180,13 +199,13 @@ def _start_local(workers: int, runtime_env: Mapping[str, object]) -> None:
     _init(address="local", num_cpus=workers, include_dashboard=False, runtime_env=runtime_env)
 
 
-def _connect(address: str, runtime_env: Mapping[str, object]) -> None:
-    if address.startswith("ray://"):
-        raise InputError(
-            f"Expected address={address!r} to be auto or host:port of a cluster's head: a search does not run through Ray's client, "
-            "`bandsmith submit` runs it on the cluster."
-        )
+def _connect(address: str, runtime_env: Mapping[str, object], through_client: bool) -> None:
+    if is_client(address) != through_client:
+        wanted = "ray://host:port of Ray's client" if through_client else "auto or host:port of a cluster's head"
+        raise InputError(f"Expected address={address!r} to be {wanted}.")
     _check_reachable(address)
+    # Otherwise Ray's client says on stderr when it loses its connection, before we do.
+    logging.getLogger("ray.util.client").setLevel(logging.ERROR)
     try:
         _init(address=address, runtime_env=runtime_env)
     except (ConnectionError, RuntimeError, ValueError, ray.exceptions.AuthenticationError) as error:
@@ -206,7 +225,7 @@ def _init(**options: object) -> None:
 
 def _check_reachable(address: str) -> None:
     # Ray itself keeps trying for minutes.
-    host, _, port = address.rpartition(":")
+    host, _, port = address.removeprefix(CLIENT).rpartition(":")
     if not host or not port.isdigit():
         return
     try:

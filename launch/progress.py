@@ -69,6 +69,20 @@ class _Told:
         return _nobody, ()
 
 
+class Passed(_Told):
+    """Passes what it is told on to a function.
+
+    Args:
+      tell: called with the same arguments.
+    """
+
+    def __init__(self, tell: Callable[[str, int, int], object]) -> None:
+        self._tell = tell
+
+    def __call__(self, text: str, done: int, total: int) -> None:
+        self._tell(text, done, total)
+
+
 class Lines(_Told):
     """Plain lines, `[done/total] text (time left)`: at each new stage, at its end, and in between as `STEP` and `SECONDS` say.
 

@@ -45,7 +45,7 @@ def tune(
     storage: options.Storage = None,
     address: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="A running Ray cluster: auto, or host:port of its head.", show_default="start one on this machine"),
+        typer.Option(metavar="ADDRESS", help="A running Ray cluster: auto, host:port of its head, or ray://host:port of its client server.", show_default="start one on this machine"),
     ] = None,
     autoscaling: Annotated[
         bool, typer.Option("--autoscaling", help="The cluster adds nodes by itself: wait for those a trial needs; with --workers.")
@@ -82,8 +82,8 @@ def tune(
             report = "" if strategy.report is None else f", {strategy.report.relative_to(strategy.folder)}"
             print(f"Written to {strategy.folder}: strategy.json, log.txt{report}")
         return
+    from engine.environment import is_client
     from engine.tune import TuneSettings
-    from engine.tune import tune as run
 
     inputs.refuse_secret(context, storage=storage)
     target = {
@@ -97,6 +97,10 @@ def tune(
         seed=seed, workers=workers, gpus_per_trial=gpus_per_trial, out=out, resume=resume, warm_start=warm_start,
         storage=storage, address=address, autoscaling=autoscaling, objective=objective, py_modules=inputs.names(py_modules) or (),
     )
+    if is_client(address):
+        from launch.client_run import tune as run
+    else:
+        from engine.tune import tune as run
     with output.progress() as progress:
         result = run(settings, progress=progress)
     if json:

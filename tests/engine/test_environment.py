@@ -1,5 +1,6 @@
 """What Ray and its workers get to see, and demands that no cluster can meet."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.environment import _cluster_workers, ray, start_ray, worker_environment
+from engine.environment import _cluster_workers, ray, running_session, start_ray, worker_environment
 from search_spaces.errors import InputError
 
 ENGINE = Path(__file__).parents[2] / "engine"
@@ -111,8 +112,11 @@ def test_no_file_is_written_into_the_home_folder():
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (dict(workers=2, address="ray://127.0.0.1:10001"), "ray://127.0.0.1:10001.*bandsmith submit"),
-        (dict(workers=2, address="127.0.0.1:1"), "127.0.0.1:1.*nothing answers"), (dict(workers=None, autoscaling=True), "autoscaling"),
+        (dict(workers=2, address="ray://127.0.0.1:10001"), "ray://127.0.0.1:10001.*auto or host:port"),
+        (dict(workers=2, address="127.0.0.1:1", through_client=True), "127.0.0.1:1.*ray://host:port"),
+        (dict(workers=2, address="127.0.0.1:1"), "127.0.0.1:1.*nothing answers"),
+        (dict(workers=2, address="ray://127.0.0.1:1", through_client=True), "ray://127.0.0.1:1.*nothing answers"),
+        (dict(workers=None, autoscaling=True), "autoscaling"),
         (dict(workers=None, address="auto", autoscaling=True), "workers to be given"), (dict(workers=2, autoscaling=True), "an address"),
     ],
 )
@@ -142,3 +146,14 @@ def test_a_cluster_that_grows_is_waited_for_also_by_later_stages(monkeypatch):
     with pytest.raises(InputError, match="at most the 0 GPUs"):
         with start_ray(workers=4, address="auto", gpus_per_trial=1):
             pass
+
+
+def test_a_session_that_others_started_grows_if_they_say_so(monkeypatch):
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(ray, "nodes", lambda: [])
+    with running_session(grows=True), start_ray(workers=4, gpus_per_trial=1) as workers:
+        assert workers == 4
+    for growing in (running_session(grows=False), contextlib.nullcontext()):
+        with growing, pytest.raises(InputError, match="at most the 0 GPUs"):
+            with start_ray(workers=4, gpus_per_trial=1):
+                pass

@@ -38,6 +38,7 @@ class RayCluster:
 
     Attributes:
       port: of its head, for `ray.init` on this machine.
+      client_port: of the head's server for Ray's client.
       dashboard: address of the job server.
       token: what one needs to log in.
       folder: of everything Ray writes, and the home of the head.
@@ -45,6 +46,7 @@ class RayCluster:
     """
 
     port: int
+    client_port: int
     dashboard: str
     token: str
     folder: Path
@@ -53,6 +55,10 @@ class RayCluster:
     @property
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def client_address(self) -> str:
+        return f"ray://127.0.0.1:{self.client_port}"
 
     def wait_for_nodes(self, count: int) -> None:
         """Returns when so many nodes, the head included, have joined."""
@@ -98,15 +104,14 @@ class RayCluster:
 def ray_cluster(*workers: Sequence[str], hidden: Sequence[Path] = (), head: Sequence[str] = ("--num-cpus", "0")) -> Iterator[RayCluster]:
     """A head with a job server and one node for each of `workers` (options of `ray start`); the workers cannot see the `hidden` folders."""
     folder = Path(tempfile.mkdtemp(prefix="bs-"))
-    port, dashboard = free_port(), free_port()
+    port, client_port, dashboard = free_port(), free_port(), free_port()
     cluster = RayCluster(
-        port=port, dashboard=f"http://127.0.0.1:{dashboard}", token=os.urandom(16).hex(), folder=folder,
-        nodes=[],
+        port=port, client_port=client_port, dashboard=f"http://127.0.0.1:{dashboard}", token=os.urandom(16).hex(), folder=folder, nodes=[],
     )
     try:
         cluster.add(
             "--head", "--port", str(port), "--dashboard-host", "127.0.0.1", "--dashboard-port",
-            str(dashboard), "--ray-client-server-port", str(free_port()), *head,
+            str(dashboard), "--ray-client-server-port", str(client_port), *head,
         )
         wait_for(port)
         for options in workers:

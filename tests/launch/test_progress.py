@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from launch import output
-from launch.progress import Bar, Lines, Stage, duration
+from launch.progress import Bar, Lines, Passed, Stage, duration
 
 
 class Clock:
@@ -132,7 +132,9 @@ def test_the_bar_cuts_long_texts_on_a_narrow_terminal(clock):
     assert len(line) <= 70 and "1/2" in line and "…" in line
 
 
-@pytest.mark.parametrize("make", [Lines, lambda file: Bar(Console(force_terminal=True, file=file))])
+@pytest.mark.parametrize(
+    "make", [Lines, lambda file: Bar(Console(force_terminal=True, file=file)), lambda file: Passed(lambda *told: print(told, file=file))],
+)
 def test_a_search_that_is_pickled_takes_a_silent_copy_along(make):
     file = io.StringIO()
     copy = pickle.loads(pickle.dumps(make(file)))
