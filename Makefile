@@ -7,11 +7,12 @@ INSTALL = .venv/bin/python -m pip install --quiet --disable-pip-version-check --
 .PHONY: test test-quick test-extras tune file-map clean
 .DELETE_ON_ERROR:
 
+# In two processes (see tests/conftest.py for who gets what); `make test PYTEST_FLAGS='-n 0'` uses one.
 test: .venv/installed
-	.venv/bin/python -m pytest $(PYTEST_FLAGS)
+	.venv/bin/python -m pytest -n 2 --dist loadgroup $(PYTEST_FLAGS)
 
 test-quick: .venv/installed
-	.venv/bin/python -m pytest -m 'not slow' $(PYTEST_FLAGS)
+	.venv/bin/python -m pytest -n 2 --dist loadgroup -m 'not slow' $(PYTEST_FLAGS)
 
 # What needs a trainer: exports and examples, with JAX-Privacy, Opacus (on PyTorch's CPU build) and scikit-learn installed.
 test-extras: .venv/installed-extras

@@ -38,7 +38,7 @@ QUICK_HEALTH_CHECKS = {
 }
 """A node is given up after seconds rather than a quarter of a minute."""
 
-HEADROOM = 2 * 2**30
+HEADROOM = 5 * 2**30
 """Bytes that workers may take before Ray kills one."""
 
 
