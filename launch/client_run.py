@@ -1,30 +1,29 @@
-"""A search through Ray's client, `ray://`: all of it runs on the cluster's head as one task, and its run folder comes home at the end.
+"""A search through Ray's client, `ray://`: all of it runs on the cluster's head (`launch.head`), and its run folder comes home at the end.
 
-Ray Tune does not run behind the client: it would move itself to the head, and take our search along without its study. So `engine.tune` runs
-there, in a folder that an actor next to it keeps, the `Desk`, which sends the folder home however the task ends. All of it ends with the
-connection.
+Ray Tune does not run behind the client: it would move itself to the head, and take our search along without its study. All of it ends with
+the connection.
 """
 
 import contextlib
 import dataclasses
 import os
+import pickle
 import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import engine.environment  # noqa: F401 (before ray, always)
-import engine.tune
 import ray
-from engine.environment import running_session, start_ray
+from engine.environment import start_ray
 from engine.interruption import Interruption
 from engine.run_folder import RunFolder
 from engine.run_storage import run_storage
 from engine.storage import location
 from engine.tune import TuneResult, TuneSettings
 from launch import results_archive
-from launch.progress import Passed, Report
+from launch.head import Desk, search
+from launch.progress import Report
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from search_spaces.errors import BandsmithError, InputError, RunError
 
@@ -35,42 +34,6 @@ STOP_SECONDS = 60.0
 
 RUN, WARM_START = "run", "warm_start"
 """Folders at the desk; each holds one run folder, by the name it has at home."""
-
-
-class Desk:
-    """An actor on the head: keeps the folders of the search, and hears where it stands.
-
-    Args:
-      sent: archives of the folders to begin with, by their paths at the desk.
-    """
-
-    def __init__(self, sent: dict[str, str]) -> None:
-        self._place = Path(tempfile.mkdtemp(prefix="bandsmith-"))
-        self._told: list[tuple[str, int, int]] = []
-        for path, archive in sent.items():
-            results_archive.unpack(archive, self._place / path)
-
-    def place(self) -> Path:
-        """Where the folders are."""
-        return self._place
-
-    def tell(self, text: str, done: int, total: int) -> None:
-        """Where the search stands."""
-        self._told.append((text, done, total))
-
-    def told(self) -> list[tuple[str, int, int]]:
-        """What it heard since it was last asked."""
-        told, self._told = self._told, []
-        return told
-
-    def archive(self, path: str) -> str | None:
-        """A folder as `launch.results_archive` packs it; None if there is none."""
-        folder = self._place / path
-        return results_archive.pack(folder) if folder.is_dir() else None
-
-    def close(self) -> None:
-        """Removes the folders."""
-        shutil.rmtree(self._place, ignore_errors=True)
 
 
 def tune(settings: TuneSettings, *, progress: Report | None = None) -> TuneResult:
@@ -126,7 +89,8 @@ def _run(settings: TuneSettings, home: RunFolder, sent: dict[str, str], *, grows
     run = place / (settings.resume or settings.out)
     interruption = Interruption()
     with _while_connected(run), interruption.deferred():
-        task = ray.remote(num_cpus=0, max_retries=0)(_search).options(scheduling_strategy=on_head).remote(settings, place, desk, grows)
+        pickled = pickle.dumps(settings)
+        task = ray.remote(num_cpus=0, max_retries=0)(search).options(scheduling_strategy=on_head).remote(pickled, place, desk, grows)
         _follow(task, desk, interruption, progress)
         if (archive := ray.get(desk.archive.remote(str(run.relative_to(place))))) is not None:
             try:
@@ -136,13 +100,6 @@ def _run(settings: TuneSettings, home: RunFolder, sent: dict[str, str], *, grows
         ray.get(desk.close.remote())
         # What an interrupted task ends with, if it has ended, says no more than the signal does, which takes effect here.
         return None if interruption.received else _result(task, there=run, here=home.path)
-
-
-def _search(settings: TuneSettings, place: Path, desk: "ray.actor.ActorHandle", grows: bool) -> TuneResult:
-    """The task on the head."""
-    paths = {name: path and place / path for name in ("out", "resume", "warm_start") for path in [getattr(settings, name)]}
-    with running_session(grows=grows):
-        return engine.tune.tune(dataclasses.replace(settings, **paths), progress=Passed(desk.tell.remote))
 
 
 def _follow(task: ray.ObjectRef, desk: "ray.actor.ActorHandle", interruption: Interruption, progress: Report | None) -> None:
@@ -161,7 +118,7 @@ def _follow(task: ray.ObjectRef, desk: "ray.actor.ActorHandle", interruption: In
 def _result(task: ray.ObjectRef, *, there: Path, here: Path) -> TuneResult:
     """The task's result or its error, with paths as they are at home."""
     try:
-        result = ray.get(task)
+        result = pickle.loads(ray.get(task))
     except ray.exceptions.RayTaskError as error:
         if not isinstance(cause := error.cause, BandsmithError):
             raise

@@ -9,7 +9,8 @@ import pytest
 from engine.environment import ray
 from engine.run_folder import RunFolder
 from engine.tune import TuneSettings
-from launch.client_run import Desk, _bring_home, _result, _storage, _what_travels
+from launch.client_run import _bring_home, _result, _storage, _what_travels
+from launch.head import Desk
 from launch.results_archive import pack
 from search_spaces.errors import BandsmithError, CalibrationError, InputError
 from search_spaces.problem import Problem
@@ -74,6 +75,13 @@ def test_a_study_in_a_file_that_the_head_does_not_have_is_refused(bandsmith, fol
     outcome = bandsmith(f"tune --iterations 64 --participations 4 --epsilon 1 --delta 1e-5 --address ray://127.0.0.1:1 --storage {storage}")
     assert outcome.code == 2 and outcome.out == "" and outcome.err.count("\n") == 1 and "no other file is reached" in outcome.err
     assert list(folder.iterdir()) == []
+
+
+def test_an_existing_folder_is_refused_before_anything_runs(bandsmith, folder):
+    (folder / "old").mkdir()
+    outcome = bandsmith("tune --iterations 64 --participations 4 --epsilon 1 --delta 1e-5 --address ray://127.0.0.1:1 --out old")
+    assert outcome.code == 2 and outcome.out == "" and "old' not to exist" in outcome.err
+    assert [path.name for path in folder.rglob("*")] == ["old"]
 
 
 def test_an_error_on_the_head_names_the_folder_here(monkeypatch):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.results import read_strategy
 from tests.launch.ray_cluster import ROOT, RayCluster, can_hide_files, ray_cluster
 
 pytestmark = [
@@ -110,6 +111,27 @@ def test_a_search_from_this_machine_uses_the_cluster(cluster, hidden):
     assert not (hidden / "direct" / "tmp").exists()
 
 
+def test_a_search_through_rays_client_comes_home_and_can_be_resumed(cluster, hidden):
+    words = ("--address", cluster.client_address, "--objective", "objective:evaluate", "--py-modules", "objective.py")
+    search = (*SEARCH[:-1], "min_sep_ra", "--bandwidths", 8, "--trials", 1, "--out", "client", *words)
+    done = bandsmith(cluster, *search, "--workers", 9, cwd=hidden)
+    assert done.returncode == 0, done.stderr
+    assert "Warning: The Ray cluster can run 3 of workers=9 trials at once" in done.stderr and "[1/1] search" in done.stderr
+    assert f"Written to {hidden / 'client'}: " in done.stdout
+    done = bandsmith(cluster, "tune", "--resume", "client", "--trials", 2, "--json", *words, cwd=hidden)
+    assert done.returncode == 0, done.stderr
+    # Whatever is not as it was written there is refused.
+    said, written = json.loads(done.stdout), read_strategy(hidden / "client" / "strategy.json")
+    assert said["folder"] == str(hidden / "client") and said["report"] == str(hidden / "client" / "report" / "report.html")
+    assert said["search"]["states"] == {"COMPLETE": 2} and said["certificate"] == written["certificate"]
+    places = devices(hidden / "client")
+    assert len(places) == 2 and {place.split()[0] for place in places} <= {cluster.node_with("CPU", 1), cluster.node_with("CPU", 2)}
+    # Nothing of it stays behind, here or on the head.
+    assert not [path for path in hidden.iterdir() if path.name.startswith(".client")]
+    place = (hidden / "client" / "log.txt").read_text().partition("new plan, ")[2].partition("/run/")[0]
+    assert "bandsmith-" in place and not Path(place).exists()
+
+
 def test_a_failed_job_gives_its_exit_code_and_sentence(cluster, hidden):
     done = bandsmith(
         cluster, "submit", "--job-id", "bad", "--", *SEARCH, "--objective", "objective:missing", "--py-modules", "objective.py", cwd=hidden,
@@ -127,10 +149,13 @@ def test_a_failed_job_gives_its_exit_code_and_sentence(cluster, hidden):
         (("submit", "--stop", "first"), {"RAY_AUTH_TOKEN": "0" * 32}, "RAY_AUTH_TOKEN"),
         ((*SEARCH, "--address", "HEAD", "--gpus-per-trial", "2", "--out", "none"), {}, "gpus_per_trial=2 to be at most the 1 GPUs of a node"),
         ((*SEARCH, "--address", "HEAD", "--out", "none"), {"RAY_AUTH_TOKEN": ""}, "RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH"),
+        # Whether the head can open a storage is found out there.
+        ((*SEARCH, "--address", "CLIENT", "--out", "none", "--storage", "postgresql://127.0.0.1:1/none"), {}, "to be a place we can open"),
     ],
 )
 def test_mistakes_are_one_sentence_and_write_nothing(cluster, hidden, submitted, words, environment, said):
     environment = {"HOME": str(hidden / "nobody")} | environment
-    done = bandsmith(cluster, *(cluster.address if word == "HEAD" else word for word in words), cwd=hidden, **environment)
+    addresses = {"HEAD": cluster.address, "CLIENT": cluster.client_address}
+    done = bandsmith(cluster, *(addresses.get(word, word) for word in words), cwd=hidden, **environment)
     assert (done.returncode, done.stdout) == (2, "") and done.stderr.count("\n") == 1 and said in done.stderr
     assert not (hidden / "none").exists()
