@@ -10,6 +10,7 @@ STARTS_RAY = ("tests/engine", "tests/launch", "tests/examples", "tests/test_read
 """Tests that start Ray sessions, clusters and servers, or kill them."""
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Where tests run in several processes, one has all that start Ray, so that there is one such session at a time; other files stay whole."""
     for item in items:
