@@ -204,8 +204,6 @@ def _connect(address: str, runtime_env: Mapping[str, object], through_client: bo
         wanted = "ray://host:port of Ray's client" if through_client else "auto or host:port of a cluster's head"
         raise InputError(f"Expected address={address!r} to be {wanted}.")
     _check_reachable(address)
-    # Otherwise Ray's client says on stderr when it loses its connection, before we do.
-    logging.getLogger("ray.util.client").setLevel(logging.ERROR)
     try:
         _init(address=address, runtime_env=runtime_env)
     except (ConnectionError, RuntimeError, ValueError, ray.exceptions.AuthenticationError) as error:
@@ -213,6 +211,8 @@ def _connect(address: str, runtime_env: Mapping[str, object], through_client: bo
             f"Expected address={address!r} to be a Ray cluster that lets us in (its token in RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH, "
             f"or RAY_AUTH_MODE=disabled where it has none): {' '.join(str(error).split())[:300]}"
         ) from error
+    # Otherwise Ray's client says on stderr that its connection is lost, before we do; it sets the level itself when it connects.
+    logging.getLogger("ray.util.client.logsclient").setLevel(logging.ERROR)
 
 
 def _init(**options: object) -> None:
