@@ -9,10 +9,10 @@ INSTALL = .venv/bin/python -m pip install --quiet --disable-pip-version-check --
 
 # In two processes (see tests/conftest.py for who gets what); `make test PYTEST_FLAGS='-n 0'` uses one.
 test: .venv/installed
-	.venv/bin/python -m pytest -n 2 --dist loadgroup $(PYTEST_FLAGS)
+	.venv/bin/python -m pytest -n 2 $(PYTEST_FLAGS)
 
 test-quick: .venv/installed
-	.venv/bin/python -m pytest -n 2 --dist loadgroup -m 'not slow' $(PYTEST_FLAGS)
+	.venv/bin/python -m pytest -n 2 -m 'not slow' $(PYTEST_FLAGS)
 
 # What needs a trainer: exports and examples, with JAX-Privacy, Opacus (on PyTorch's CPU build) and scikit-learn installed.
 test-extras: .venv/installed-extras
