@@ -45,15 +45,16 @@ def tune(settings: TuneSettings, *, progress: Report | None = None) -> TuneResul
     """
     settings.space()
     home = RunFolder.existing(settings.resume) if settings.resume else RunFolder.planned(settings.out)
-    sent, there = _what_travels(settings, home)
-    with home.writing() if settings.resume else contextlib.nullcontext(), start_ray(
-        workers=settings.workers, address=settings.address, gpus_per_trial=settings.gpus_per_trial, cache_directory=home.compiled,
-        py_modules=settings.py_modules, autoscaling=settings.autoscaling, through_client=True,
-    ) as workers:
-        if not settings.resume:
-            # A place that cannot be written is bad input, and found before anything runs.
-            RunFolder.create(home.path).path.rmdir()
-        return _run(dataclasses.replace(there, workers=workers), home, sent, grows=settings.autoscaling, progress=progress)
+    with home.writing() if settings.resume else contextlib.nullcontext():
+        sent, there = _what_travels(settings, home)
+        with start_ray(
+            workers=settings.workers, address=settings.address, gpus_per_trial=settings.gpus_per_trial, cache_directory=home.compiled,
+            py_modules=settings.py_modules, autoscaling=settings.autoscaling, through_client=True,
+        ) as workers:
+            if not settings.resume:
+                # A place that cannot be written is bad input, and found before anything runs.
+                RunFolder.create(home.path).path.rmdir()
+            return _run(dataclasses.replace(there, workers=workers), home, sent, grows=settings.autoscaling, progress=progress)
 
 
 def _what_travels(settings: TuneSettings, home: RunFolder) -> tuple[dict[str, str], TuneSettings]:

@@ -84,6 +84,12 @@ def test_an_existing_folder_is_refused_before_anything_runs(bandsmith, folder):
     assert [path.name for path in folder.rglob("*")] == ["old"]
 
 
+def test_a_folder_in_use_is_refused(bandsmith, run):
+    with run.writing():
+        outcome = bandsmith(f"tune --resume {run.path} --address ray://127.0.0.1:1")
+    assert outcome.code == 2 and "in use by no other process" in outcome.err
+
+
 def test_an_error_on_the_head_names_the_folder_here(monkeypatch):
     error = CalibrationError("None of the 3 trials in '/tmp/x/run/a' could be ranked")
     failed = ray.exceptions.RayTaskError("_search", "traceback", pickle.loads(pickle.dumps(error)))
