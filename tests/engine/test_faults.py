@@ -110,7 +110,7 @@ def test_a_certification_ended_by_a_signal_goes_on_as_if_nothing_had_happened(fi
                 with pytest.raises(InputError, match="no other process"):
                     tune(TuneSettings(resume=searched))
             process.send_signal(sent)
-            assert process.wait(timeout=30) == code
+            assert process.wait(timeout=90) == code
         kept = blocks_in(searched / "certification")
         done = len(kept)
         assert (searched / "trials.csv").read_text() == trials and not (searched / "strategy.json").exists()
