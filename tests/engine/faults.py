@@ -216,4 +216,6 @@ def certification(path: Path) -> None:
 
 
 if __name__ == "__main__":
+    # A shell that runs the tests in the background has told all of them to ignore it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     print(json.dumps({"nodes": nodes, "memory": memory, "disk": disk, "certification": certification}[sys.argv[1]](Path(sys.argv[2]))))
