@@ -134,7 +134,8 @@ def _finished(position: float) -> optuna.trial.FrozenTrial:
     uniform = optuna.distributions.FloatDistribution(0.0, 1.0)
     names = ("min_sep_ra.bandwidth_position", "min_sep_ra.r_position")
     return optuna.trial.create_trial(
-        params=dict(zip(names, (position, 1 - position), strict=True)), distributions=dict.fromkeys(names, uniform), value=1 + position,
+        params=dict(zip(names, (position, 1 - position), strict=True)), distributions=dict.fromkeys(names, uniform),
+        value=1 + (position - 0.5) ** 2,
     )
 
 
