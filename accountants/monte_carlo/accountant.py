@@ -1,24 +1,15 @@
 """The accountant `monte_carlo`: estimates of δ and ε with standard errors, both directions. An estimate is no guarantee."""
 
-import functools
 import math
 import time
 from collections.abc import Callable
 
 import jax
-import numpy as np
 import scipy.optimize
 
 from accountants.base import Accountant, PartlyUnresolvedError, overlap
 from accountants.evidence import DIRECTIONS, Evidence
-from accountants.monte_carlo.mixture import (
-    FEWEST_EFFECTIVE_SAMPLES,
-    WeightedSample,
-    estimates_from_sums,
-    good_shift,
-    number_of_blocks,
-    weighted_samples,
-)
+from accountants.monte_carlo.mixture import FEWEST_EFFECTIVE_SAMPLES, WeightedSample, draw_weighted_sample
 from accountants.monte_carlo.streams import Stream
 from search_spaces import checks
 from search_spaces.errors import UnresolvedError
@@ -85,15 +76,7 @@ class MonteCarloAccountant(Accountant):
     def _draw(self, mechanism: Mechanism, epsilon: float) -> WeightedSample:
         self.require_support(mechanism)
         stream = Stream(seed=self.seed, purpose="estimate")
-        draw = functools.partial(
-            weighted_samples, mechanism.scheme, mechanism.strategy, sigmas=[mechanism.sigma], stream=stream,
-            shift=good_shift(mechanism, epsilon=epsilon),
-        )
-        blocks = [draw(block=block)[0] for block in range(number_of_blocks(mechanism.scheme, mechanism.strategy, samples=self.samples))]
-        return WeightedSample(
-            log_ratio=np.concatenate([block.log_ratio for block in blocks]),
-            log_mixture=np.concatenate([block.log_mixture for block in blocks]), xi=blocks[0].xi,
-        )
+        return draw_weighted_sample(mechanism, epsilon=epsilon, stream=stream, samples=self.samples)
 
     def _delta(self, mechanism: Mechanism, drawn: WeightedSample, direction: int, epsilon: float, started: float) -> Evidence:
         mean, error, effective = _estimate(drawn, epsilon, direction)
@@ -136,7 +119,5 @@ class MonteCarloAccountant(Accountant):
 
 def _estimate(drawn: WeightedSample, epsilon: float, direction: int) -> tuple[float, float, float]:
     """δ, its standard error and the effective samples, of one direction."""
-    values = drawn.values(epsilon)
-    estimates = estimates_from_sums(values.sum(axis=1, keepdims=True), np.square(values).sum(axis=1, keepdims=True), values.shape[1])
-    one = estimates[DIRECTIONS[direction]]
+    one = drawn.estimates(epsilon)[DIRECTIONS[direction]]
     return float(one.delta[0]), float(one.standard_error[0]), float(one.effective_samples[0])

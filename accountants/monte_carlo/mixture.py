@@ -55,6 +55,11 @@ class WeightedSample:
         add = np.exp(-self.log_mixture) * add_values(self.log_ratio, epsilon=epsilon, xi=self.xi)
         return np.stack([remove, add])
 
+    def estimates(self, epsilon: float) -> "dict[str, DeltaEstimates]":
+        """Estimates of δ(ε) by direction, as arrays of one number."""
+        values = self.values(epsilon)
+        return estimates_from_sums(values.sum(axis=1, keepdims=True), np.square(values).sum(axis=1, keepdims=True), values.shape[1])
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class DeltaEstimates:
@@ -105,6 +110,20 @@ def weighted_samples(
             for column, sigma in enumerate(group)
         ]
     return samples
+
+
+def draw_weighted_sample(mechanism: Mechanism, *, epsilon: float, stream: Stream, samples: int) -> WeightedSample:
+    """At least so many outputs of a mechanism, in whole blocks, shifted for "add" as suits ε; they serve every other ε, too."""
+    scheme, strategy = mechanism.scheme, mechanism.strategy
+    shift = good_shift(mechanism, epsilon=epsilon)
+    blocks = [
+        weighted_samples(scheme, strategy, sigmas=[mechanism.sigma], stream=stream, block=block, shift=shift)[0]
+        for block in range(number_of_blocks(scheme, strategy, samples=samples))
+    ]
+    return WeightedSample(
+        log_ratio=np.concatenate([block.log_ratio for block in blocks]), log_mixture=np.concatenate([block.log_mixture for block in blocks]),
+        xi=blocks[0].xi,
+    )
 
 
 def _log_mixture(draws: Draws, column: int, shift: float) -> np.ndarray:

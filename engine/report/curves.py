@@ -15,14 +15,7 @@ from accountants.base import Accountant
 from accountants.evidence import DIRECTIONS, Evidence
 from accountants.fixed_size import FixedSizeMechanism, statements
 from accountants.monte_carlo.accountant import MonteCarloAccountant
-from accountants.monte_carlo.mixture import (
-    FEWEST_EFFECTIVE_SAMPLES,
-    WeightedSample,
-    estimates_from_sums,
-    good_shift,
-    number_of_blocks,
-    weighted_samples,
-)
+from accountants.monte_carlo.mixture import FEWEST_EFFECTIVE_SAMPLES, draw_weighted_sample
 from accountants.monte_carlo.streams import Stream
 from accountants.registry import ACCOUNTANTS, asked_by_default
 from search_spaces.errors import BandsmithError
@@ -141,14 +134,13 @@ def _sampled(mechanism: Mechanism, epsilons: Sequence[float], *, target: float, 
     """The Monte Carlo curves of both directions from one set of samples; unresolved points are left out with a note."""
     name = MonteCarloAccountant.name
     try:
-        drawn = _draw(mechanism, target, seed)
+        drawn = draw_weighted_sample(mechanism, epsilon=target, stream=Stream(seed=seed, purpose="estimate"), samples=SAMPLES)
     except BandsmithError as error:
         return [], [_note(name, list(epsilons), len(epsilons), str(error))]
     points = {direction: [] for direction in DIRECTIONS}
     missing = {direction: [] for direction in DIRECTIONS}
     for epsilon in epsilons:
-        values = drawn.values(epsilon)
-        for direction, estimate in _estimates(values).items():
+        for direction, estimate in drawn.estimates(epsilon).items():
             delta, error, effective = (float(part[0]) for part in (estimate.delta, estimate.standard_error, estimate.effective_samples))
             resolved = effective >= FEWEST_EFFECTIVE_SAMPLES and math.isfinite(delta) and math.isfinite(error)
             (points if resolved else missing)[direction].append((epsilon, min(delta, 1.0), error))
@@ -166,23 +158,6 @@ def _sampled(mechanism: Mechanism, epsilons: Sequence[float], *, target: float, 
             for direction, left in missing.items() if left
         ],
     )
-
-
-def _draw(mechanism: Mechanism, epsilon: float, seed: int) -> WeightedSample:
-    stream, shift = Stream(seed=seed, purpose="estimate"), good_shift(mechanism, epsilon=epsilon)
-    scheme, strategy = mechanism.scheme, mechanism.strategy
-    blocks = [
-        weighted_samples(scheme, strategy, sigmas=[mechanism.sigma], stream=stream, block=block, shift=shift)[0]
-        for block in range(number_of_blocks(scheme, strategy, samples=SAMPLES))
-    ]
-    return WeightedSample(
-        log_ratio=np.concatenate([block.log_ratio for block in blocks]), log_mixture=np.concatenate([block.log_mixture for block in blocks]),
-        xi=blocks[0].xi,
-    )
-
-
-def _estimates(values: np.ndarray):
-    return estimates_from_sums(values.sum(axis=1, keepdims=True), np.square(values).sum(axis=1, keepdims=True), values.shape[1])
 
 
 def _note(name: str, missing: Sequence[float], of: int, reason: str) -> str:
