@@ -132,9 +132,14 @@ def nodes(path: Path) -> dict[str, object]:
         operator.cluster.shutdown()
 
 
+def machine_memory() -> dict[str, int]:
+    """What Linux says of the machine's memory, in bytes."""
+    return {line.split(":")[0]: int(line.split()[1]) * 1024 for line in Path("/proc/meminfo").read_text().splitlines()}
+
+
 def memory(path: Path) -> dict[str, object]:
     """A trial takes more memory than there is."""
-    known = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in Path("/proc/meminfo").read_text().splitlines()}
+    known = machine_memory()
     used = known["MemTotal"] - known["MemAvailable"]
     os.environ |= {
         "RAY_memory_monitor_refresh_ms": "50", "RAY_memory_usage_threshold": f"{(used + HEADROOM) / known['MemTotal']:.5f}",

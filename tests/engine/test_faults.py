@@ -21,8 +21,9 @@ from engine.results import read_strategy
 from engine.tune import TuneSettings, tune
 from search_spaces.errors import InputError
 from tests.engine.certification_run import CHOICES, PROBLEM, SETTINGS, draw
-from tests.engine.faults import HEADROOM
+from tests.engine.faults import HEADROOM, machine_memory
 from tests.engine.test_faults_certification import blocks_in
+from tests.launch.ray_cluster import can_hide_files
 
 REPOSITORY = Path(__file__).parents[2]
 MUST_STAY = ("scheme", "bandwidth", "coefficients", "sigma", "rmse", "seeds", "certificate", "deterministic")
@@ -64,7 +65,7 @@ def test_nodes_die_in_search_and_certification_and_nothing_is_lost_or_counted_tw
 
 
 def test_a_trial_that_takes_too_much_memory_is_tried_once_more_and_fails(tmp_path):
-    known = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in Path("/proc/meminfo").read_text().splitlines()}
+    known = machine_memory()
     if known["MemAvailable"] < 2.5 * HEADROOM:
         pytest.skip("the machine has too little memory free to waste some")
     came = came_of("memory", tmp_path / "run")
@@ -77,7 +78,7 @@ def test_a_trial_that_takes_too_much_memory_is_tried_once_more_and_fails(tmp_pat
 
 
 def test_a_full_or_read_only_disk_is_one_line_and_costs_nothing_that_was_done(tmp_path):
-    if os.geteuid() != 0 or shutil.which("unshare") is None or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
+    if not can_hide_files():
         pytest.skip("mounting a small disk needs root and a mount namespace")
     came = came_of("disk", tmp_path / "disk", before=("unshare", "-m"))
     for answer, code, said in [
